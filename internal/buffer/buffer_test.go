@@ -1,0 +1,29 @@
+package buffer
+
+import "testing"
+
+func TestGetHasTheAskedLengthInItsClass(t *testing.T) {
+	for n, want := range map[int]int{0: 512, 1: 512, 512: 512, 513: 1024, 1 << 21: 1 << 21, 1<<21 + 1: 1<<21 + 1} {
+		b := Get(n)
+		if len(b.Bytes()) != n || b.Cap() < want {
+			t.Errorf("Get(%d): length %d, capacity %d, want at least %d", n, len(b.Bytes()), b.Cap(), want)
+		}
+		b.Release()
+	}
+}
+
+func TestMisuseOfHoldsPanics(t *testing.T) {
+	for name, misuse := range map[string]func(){
+		"release twice":        func() { b := &Buffer{class: -1}; b.refs.Store(1); b.Release(); b.Release() },
+		"retain after release": func() { b := &Buffer{class: -1}; b.refs.Store(1); b.Release(); b.Retain() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			defer func() {
+				if recover() == nil {
+					t.Error("no panic")
+				}
+			}()
+			misuse()
+		})
+	}
+}
