@@ -172,12 +172,13 @@ func Compress(c recordbatch.Codec, src []byte) ([]byte, error) {
 
 func compressSnappy(src []byte) []byte {
 	out := append(bytes.Clone(xerialMagic), 0, 0, 0, 1, 0, 0, 0, 1)
-	for len(src) > 0 {
+	for {
 		n := min(len(src), xerialBlock)
 		block := s2.EncodeSnappy(nil, src[:n])
 		out = binary.BigEndian.AppendUint32(out, uint32(len(block)))
 		out = append(out, block...)
-		src = src[n:]
+		if src = src[n:]; len(src) == 0 {
+			return out // with one block at least: some clients refuse a frame without
+		}
 	}
-	return out
 }
