@@ -29,6 +29,7 @@ type Options struct {
 	FirstProducer uint32        // number of the first producer, unique in the history
 	MaxValue      int           // bytes of the largest value, default 4096; at least 8
 	Buffered      int           // records of one producer in flight at most, default 256
+	Client        []kgo.Opt     // further options of the producers' clients
 	Pace          time.Duration // pause after each burst of up to 64 records of a producer; default none
 }
 
@@ -99,7 +100,7 @@ func Start(o Options) (*Load, error) {
 		l.logs = append(l.logs, log)
 		rng := rand.New(rand.NewPCG(o.Seed, uint64(number)))
 		codecs := []kgo.CompressionCodec{kgo.NoCompression(), kgo.GzipCompression(), kgo.SnappyCompression(), kgo.Lz4Compression(), kgo.ZstdCompression()}
-		cl, err := Client(o.Addr,
+		cl, err := Client(o.Addr, append([]kgo.Opt{
 			kgo.ClientID(fmt.Sprintf("load-%d", number)),
 			kgo.RecordPartitioner(kgo.ManualPartitioner()),
 			kgo.ProducerBatchCompression(codecs[rng.IntN(len(codecs))]),
@@ -107,7 +108,7 @@ func Start(o Options) (*Load, error) {
 			kgo.ProducerLinger(0),
 			kgo.UnknownTopicRetries(-1),
 			kgo.StopProducerOnDataLossDetected(),
-		)
+		}, o.Client...)...)
 		if err != nil {
 			return nil, errors.Join(err, l.Close())
 		}

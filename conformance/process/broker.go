@@ -91,8 +91,17 @@ func (b *Broker) Start() {
 // SetArgs replaces the further arguments from the next start on.
 func (b *Broker) SetArgs(args ...string) { b.cfg.Args = args }
 
-// TryStart runs the broker and waits until it is ready, or has ended by itself, which is the error.
+// TryStart runs the broker and waits until it is ready. When the broker ends by itself instead, the error is an
+// [*ExitError].
 func (b *Broker) TryStart() error {
+	if err := b.Launch(); err != nil {
+		return err
+	}
+	return b.waitReady(b.current())
+}
+
+// Launch runs the broker and does not wait for it.
+func (b *Broker) Launch() error {
 	args := append([]string{"serve", "--data-dir", b.DataDir, "--listen", b.Addr, "--admin", b.Admin}, b.cfg.Args...)
 	cmd := exec.Command(b.cfg.Binary, args...)
 	cmd.Env = append(os.Environ(), b.cfg.Env...)
@@ -111,7 +120,7 @@ func (b *Broker) TryStart() error {
 	b.mu.Lock()
 	b.proc = p
 	b.mu.Unlock()
-	return b.waitReady(p)
+	return nil
 }
 
 func (b *Broker) waitReady(p *proc) error {
