@@ -59,36 +59,3 @@ type Service interface {
 }
 
 var _ Service = (*Engine)(nil)
-
-// Engine is a running engine.
-type Engine struct{}
-
-// Open starts an engine: it opens the log, which fences any earlier owner, brings the index up to the commit log, and finds
-// each partition's end.
-func Open(ctx context.Context, o Options) (*Engine, error) { return nil, ErrUnavailable }
-
-// Close stops the engine: no more appends are admitted, what is in flight ends, and what is not uploaded stays in the log. It
-// ends by ctx's deadline.
-func (e *Engine) Close(ctx context.Context) error { return nil }
-
-// Flush uploads everything that was acknowledged before the call.
-func (e *Engine) Flush(ctx context.Context) error { return ErrUnavailable }
-
-func (e *Engine) ClusterID() ID                             { return ID{} }
-func (e *Engine) Topic(name string) (*Topic, error)         { return nil, ErrUnavailable }
-func (e *Engine) TopicByID(id ID) (*Topic, error)           { return nil, ErrUnavailable }
-func (e *Engine) Topics() []*Topic                          { return nil }
-func (e *Engine) ProducerID(context.Context) (int64, error) { return 0, ErrUnavailable }
-func (e *Engine) CreateTopic(ctx context.Context, name string, c TopicChange) (*Topic, error) {
-	return nil, ErrUnavailable
-}
-func (e *Engine) UpdateTopic(ctx context.Context, t *Topic, c TopicChange) (*Topic, error) {
-	return nil, ErrUnavailable
-}
-func (e *Engine) DeleteTopic(ctx context.Context, t *Topic) error { return ErrUnavailable }
-func (e *Engine) Partition(id PartitionID) (*Partition, error)    { return nil, ErrUnavailable }
-func (e *Engine) Dead() <-chan struct{}                           { return nil }
-func (e *Engine) Err() error                                      { return nil }
-
-// Metadata is the cluster's small state.
-func (e *Engine) Metadata() Metadata { return nil }

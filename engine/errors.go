@@ -60,3 +60,12 @@ func (e *CorruptError) Is(target error) bool { return target == ErrCorrupt }
 
 // Unwrap returns the cause.
 func (e *CorruptError) Unwrap() error { return e.Err }
+
+// errPartitionGone is why the handle of a partition can't be used any more.
+var errPartitionGone = fmt.Errorf("partition: %w: its topic was deleted", ErrNotFound)
+
+// errIndex marks failures of the index, which can be rebuilt, apart from those of the log, which can't.
+var errIndex = errors.New("index")
+
+// errMisplaced says that log and objects do not belong together, which no new session mends.
+var errMisplaced = errors.New("log and objects do not belong together")

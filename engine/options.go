@@ -11,6 +11,8 @@ import (
 type Options struct {
 	// OpenWAL opens the log. The engine calls it again after a poisoned handle.
 	OpenWAL WALOpener
+	// WALURL is where OpenWAL's log is, without credentials, as it is registered beside the objects.
+	WALURL string
 	// OpenRegisteredWAL opens the log that an earlier start registered under the URL, when OpenWAL leads to another log: the
 	// engine then drains the old one first. Nil: such a start is refused.
 	OpenRegisteredWAL func(url string) (WALOpener, error)

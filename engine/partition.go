@@ -1,48 +1,92 @@
 package engine
 
-import "context"
+import (
+	"sort"
+	"sync"
+
+	"github.com/headpond/headpond/internal/producerstate"
+)
 
 // Partition is a handle of one partition.
 type Partition struct {
 	id PartitionID
+	e  *Engine
+
+	mu   sync.Mutex
+	err  error // why the partition can't be used: ErrNotFound once deleted, ErrUnavailable while the log is opened again
+	s    *session
+	next int64 // offset of the next batch admitted
+	high int64 // high watermark: one more than the last offset that is done
+
+	logStart  int64
+	committed int64        // offsets below are in objects
+	epoch     int32        // leader epoch of batches admitted now
+	epochs    []EpochStart // of batches done or in objects, oldest first
+	tail      []*chunkRun  // in offset order: all that is not in objects, and what is and is still in memory
+
+	producers *producerstate.Table // as of next; nil: none
+	awaiting  []awaited            // duplicates of batches that are not done, in offset order
+	watches   map[*Watcher]int64   // offset watched for
+
+	// uploaded is the producers' state as of the batches handed to uploads; only the uploader touches it.
+	uploaded      *producerstate.Table
+	uploadedEpoch int32 // last leader epoch that a commit says the start of; -1: none
+}
+
+// session returns the session that the partition is served by.
+func (p *Partition) session() (*session, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.s, p.err
 }
 
 // ID names the partition.
 func (p *Partition) ID() PartitionID { return p.id }
 
-// Append admits a batch, or refuses it and consumes nothing. It waits for room, and returns nil when the batch is
-// admitted: done is then called exactly once, when the batch is durable or its fate is unknown ([ErrUnavailable]), in the order
-// of the appends to the partition, from a goroutine of the engine that it must not block.
-// A refusal is [ErrFull] when there was no room within HoldFull or ctx's deadline, [ErrTooLarge], [ErrOutOfOrderSequence],
-// [ErrProducerFenced], [ErrNotFound], [ErrUnavailable] or [ErrClosed]. A duplicate of one of the producer's last five batches is
-// admitted, not appended, and done when the first copy is.
-// Cancelling ctx ends the wait for room only.
-func (p *Partition) Append(ctx context.Context, b Batch, done func(Appended)) error {
-	return ErrUnavailable
+// Offsets returns the partition's offsets.
+func (p *Partition) Offsets() (Offsets, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.offsetsLocked(), p.err
 }
 
-// Offsets returns the partition's offsets.
-func (p *Partition) Offsets() (Offsets, error) { return Offsets{}, ErrUnavailable }
+func (p *Partition) offsetsLocked() Offsets {
+	return Offsets{LogStart: p.logStart, HighWatermark: p.high, LeaderEpoch: p.epoch}
+}
 
 // EpochEnd tells where a leader epoch ended, as OffsetForLeaderEpoch (KIP-320) asks: for the current epoch the high
 // watermark. An epoch that is greater than the current one gives -1, -1.
-func (p *Partition) EpochEnd(epoch int32) (EpochEnd, error) { return EpochEnd{}, ErrUnavailable }
-
-// FindTime returns the first record with a timestamp of at least ts (ms since 1970).
-func (p *Partition) FindTime(ctx context.Context, ts int64) (TimedOffset, error) {
-	return TimedOffset{}, ErrUnavailable
+func (p *Partition) EpochEnd(epoch int32) (EpochEnd, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.err != nil {
+		return EpochEnd{}, p.err
+	}
+	if epoch == p.epoch {
+		return EpochEnd{Epoch: epoch, End: p.high}, nil
+	}
+	if epoch > p.epoch {
+		return EpochEnd{Epoch: -1, End: -1}, nil
+	}
+	// The first epoch above the one asked for; the one before it, if any, is the answer, and ends where it starts.
+	i := sort.Search(len(p.epochs), func(i int) bool { return p.epochs[i].Epoch > epoch })
+	switch {
+	case i == 0:
+		return EpochEnd{Epoch: -1, End: -1}, nil
+	case i == len(p.epochs):
+		return EpochEnd{Epoch: p.epochs[i-1].Epoch, End: p.high}, nil
+	}
+	return EpochEnd{Epoch: p.epochs[i-1].Epoch, End: p.epochs[i].Offset}, nil
 }
 
-// MaxTimestamp returns the first record that has the partition's largest timestamp.
-func (p *Partition) MaxTimestamp(ctx context.Context) (TimedOffset, error) {
-	return TimedOffset{}, ErrUnavailable
+// findRunLocked returns the index in tail of the run that holds the offset, or of the first one above it; len(tail) when there is none.
+func (p *Partition) findRunLocked(offset int64) int {
+	return sort.Search(len(p.tail), func(i int) bool { return p.tail[i].last >= offset })
 }
 
-// DeleteRecords moves the log start up to the offset, -1 standing for the high watermark, and returns the new log start. It
-// is durable when it returns. Beyond the high watermark it is [ErrOutOfRange]; below the log start nothing happens.
-func (p *Partition) DeleteRecords(ctx context.Context, before int64) (int64, error) {
-	return 0, ErrUnavailable
+// noteEpochLocked notes that a batch of the given leader epoch begins at offset.
+func (p *Partition) noteEpochLocked(epoch int32, offset int64) {
+	if n := len(p.epochs); n == 0 || p.epochs[n-1].Epoch < epoch {
+		p.epochs = append(p.epochs, EpochStart{PartitionID: p.id, Epoch: epoch, Offset: offset})
+	}
 }
-
-// Size is the number of bytes from the log start to the high watermark, to within one run.
-func (p *Partition) Size() int64 { return 0 }
