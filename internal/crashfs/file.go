@@ -277,4 +277,3 @@ func (h *file) sync() error {
 	}
 	return h.fs.end(OpSync, h.name, crashing)
 }
-
