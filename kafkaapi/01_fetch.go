@@ -26,6 +26,7 @@ const maxWait = time.Minute
 
 func handleFetch(r *request) error {
 	req := &r.c.poll.req
+	*req = kmsg.FetchRequest{Topics: req.Topics[:0], ForgottenTopics: req.ForgottenTopics[:0]}
 	if err := r.decode(req); err != nil {
 		return err
 	}
