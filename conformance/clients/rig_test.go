@@ -85,3 +85,13 @@ var families = []struct {
 	{"kcat", func(t *testing.T) client { return kcat{needs.Command(t, "kcat")} }},
 	{"sarama", func(*testing.T) client { return saramaClient{} }},
 }
+
+// restartWithoutIndex kills the broker, removes its index and starts it again.
+func restartWithoutIndex(t *testing.T, b *process.Broker) {
+	t.Helper()
+	b.Kill()
+	if err := os.RemoveAll(filepath.Join(b.DataDir, "index")); err != nil {
+		t.Fatal(err)
+	}
+	b.Start()
+}
