@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/headpond/headpond/kafkaapi/group"
 )
 
 // api is one API key of the protocol.
@@ -33,7 +35,15 @@ func init() {
 		{key: kmsg.Fetch, name: "Fetch", min: 4, max: 17, flexible: 12, handle: handleFetch},
 		{key: kmsg.ListOffsets, name: "ListOffsets", min: 1, max: 10, flexible: 6, handle: typed[kmsg.ListOffsetsRequest](listOffsets)},
 		{key: kmsg.Metadata, name: "Metadata", min: 0, max: 13, flexible: 9, handle: typed[kmsg.MetadataRequest](metadata)},
+		{key: kmsg.OffsetCommit, name: "OffsetCommit", min: 1, max: 9, flexible: 8, handle: grouped[kmsg.OffsetCommitRequest]((*group.Coordinator).OffsetCommit)},
+		{key: kmsg.OffsetFetch, name: "OffsetFetch", min: 1, max: 9, flexible: 6, handle: grouped[kmsg.OffsetFetchRequest]((*group.Coordinator).OffsetFetch)},
 		{key: kmsg.FindCoordinator, name: "FindCoordinator", min: 0, max: 6, flexible: 3, handle: typed[kmsg.FindCoordinatorRequest](findCoordinator)},
+		{key: kmsg.JoinGroup, name: "JoinGroup", min: 0, max: 9, flexible: 6, parks: true, handle: grouped[kmsg.JoinGroupRequest]((*group.Coordinator).JoinGroup)},
+		{key: kmsg.Heartbeat, name: "Heartbeat", min: 0, max: 4, flexible: 4, handle: grouped[kmsg.HeartbeatRequest]((*group.Coordinator).Heartbeat)},
+		{key: kmsg.LeaveGroup, name: "LeaveGroup", min: 0, max: 5, flexible: 4, handle: grouped[kmsg.LeaveGroupRequest]((*group.Coordinator).LeaveGroup)},
+		{key: kmsg.SyncGroup, name: "SyncGroup", min: 0, max: 5, flexible: 4, parks: true, handle: grouped[kmsg.SyncGroupRequest]((*group.Coordinator).SyncGroup)},
+		{key: kmsg.DescribeGroups, name: "DescribeGroups", min: 0, max: 6, flexible: 5, handle: grouped[kmsg.DescribeGroupsRequest]((*group.Coordinator).DescribeGroups)},
+		{key: kmsg.ListGroups, name: "ListGroups", min: 0, max: 5, flexible: 3, handle: grouped[kmsg.ListGroupsRequest]((*group.Coordinator).ListGroups)},
 		{key: kmsg.ApiVersions, name: "ApiVersions", min: 0, max: 4, flexible: 3, handle: handleApiVersions},
 		{key: kmsg.CreateTopics, name: "CreateTopics", min: 2, max: 7, flexible: 5, handle: typed[kmsg.CreateTopicsRequest](createTopics)},
 		{key: kmsg.DeleteTopics, name: "DeleteTopics", min: 1, max: 6, flexible: 4, handle: typed[kmsg.DeleteTopicsRequest](deleteTopics)},
@@ -43,7 +53,9 @@ func init() {
 		{key: kmsg.DescribeConfigs, name: "DescribeConfigs", min: 1, max: 4, flexible: 4, handle: handleDescribeConfigs},
 		{key: kmsg.AlterConfigs, name: "AlterConfigs", min: 0, max: 2, flexible: 2, handle: typed[kmsg.AlterConfigsRequest](alterConfigs)},
 		{key: kmsg.CreatePartitions, name: "CreatePartitions", min: 0, max: 3, flexible: 2, handle: typed[kmsg.CreatePartitionsRequest](createPartitions)},
+		{key: kmsg.DeleteGroups, name: "DeleteGroups", min: 0, max: 2, flexible: 2, handle: grouped[kmsg.DeleteGroupsRequest]((*group.Coordinator).DeleteGroups)},
 		{key: kmsg.IncrementalAlterConfigs, name: "IncrementalAlterConfigs", min: 0, max: 1, flexible: 1, handle: typed[kmsg.IncrementalAlterConfigsRequest](incrementalAlterConfigs)},
+		{key: kmsg.OffsetDelete, name: "OffsetDelete", min: 0, max: 0, flexible: 100, handle: grouped[kmsg.OffsetDeleteRequest]((*group.Coordinator).OffsetDelete)},
 		{key: kmsg.DescribeCluster, name: "DescribeCluster", min: 0, max: 2, flexible: 0, handle: typed[kmsg.DescribeClusterRequest](describeCluster)},
 	}
 	for i := range apis {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/headpond/headpond/engine"
 	"github.com/headpond/headpond/internal/topicconfig"
+	"github.com/headpond/headpond/kafkaapi/group"
 )
 
 // Server serves Kafka clients on any number of listeners. It holds no state that outlives it, save what it tells the
@@ -36,6 +37,7 @@ type Server struct {
 
 	requests *budget
 	fetches  *semaphore.Weighted
+	groups   *group.Coordinator
 	inspect  chan struct{} // holds a token for each batch that is expanded
 	topics   topicCache
 	sessions *fetchSessions
@@ -52,7 +54,8 @@ type Server struct {
 	shut      bool
 }
 
-// NewServer makes a server for the engine. It starts nothing: call [Server.Serve]. An error is an [engine.ErrInvalid]
+// NewServer makes a server for the engine. It accepts nothing before [Server.Serve]. The caller shuts it down before it
+// closes the engine. An error is an [engine.ErrInvalid]
 // about the options.
 func NewServer(svc engine.Service, o Options) (*Server, error) {
 	o, err := o.withDefaults()
@@ -80,6 +83,9 @@ func NewServer(svc engine.Service, o Options) (*Server, error) {
 		perHost:     make(map[string]int),
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
+	if s.groups, err = group.New(svc, groupOptions(&o)); err != nil {
+		return nil, fmt.Errorf("kafka server: %w", err)
+	}
 	s.sessions = newFetchSessions(int(o.Broker.Int(topicconfig.MaxIncrementalFetchSlots)))
 	return s, nil
 }
@@ -192,6 +198,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}
 	s.mu.Unlock()
 
+	s.groups.Close(ctx) // answers the members that wait
 	done := make(chan struct{})
 	go func() {
 		s.wg.Wait()
