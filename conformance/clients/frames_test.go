@@ -37,13 +37,19 @@ var (
 	overlong  = bytes.Repeat([]byte{0xff}, 16)       // a varint without an end
 )
 
-// badFrames must each end in a closed connection.
+// truncated frames end their connection once the client has ended its side.
+func truncatedFrames() map[string][]byte {
+	return map[string][]byte{
+		"nothing":               {},
+		"half a length":         {0, 0},
+		"a length and no frame": {0, 0, 0, 10},
+		"a truncated frame":     frame(frameHeader(3, 1, false), make([]byte, 100))[:50],
+	}
+}
+
+// badFrames make the broker close the connection by itself.
 func badFrames() map[string][]byte {
 	return map[string][]byte{
-		"nothing":                     {},
-		"half a length":               {0, 0},
-		"a length and no frame":       {0, 0, 0, 10},
-		"a truncated frame":           frame(frameHeader(3, 1, false), make([]byte, 100))[:50],
 		"a negative length":           minInt32,
 		"a length of minus one":       {0xff, 0xff, 0xff, 0xff},
 		"a length of 2 GiB":           append(bytes.Clone(maxInt32), make([]byte, 1000)...),
@@ -64,8 +70,8 @@ func badFrames() map[string][]byte {
 	}
 }
 
-// send writes bytes on a connection of its own, ends the sending side, and reads until the broker closes.
-func send(t *testing.T, addr string, b []byte) []byte {
+// send writes bytes on a connection of its own, ends the sending side if asked to, and reads until the broker closes.
+func send(t *testing.T, addr string, b []byte, end bool) []byte {
 	t.Helper()
 	c, err := net.Dial("tcp", addr)
 	if err != nil {
@@ -74,7 +80,9 @@ func send(t *testing.T, addr string, b []byte) []byte {
 	defer c.Close()
 	c.SetDeadline(time.Now().Add(time.Minute))
 	c.Write(b) // the broker may close before it is all written
-	c.(*net.TCPConn).CloseWrite()
+	if end {
+		c.(*net.TCPConn).CloseWrite()
+	}
 	answer, err := io.ReadAll(c)
 	if nerr, ok := err.(net.Error); ok && nerr.Timeout() {
 		t.Fatalf("the connection was not closed; %d bytes of answer", len(answer))
@@ -85,7 +93,7 @@ func send(t *testing.T, addr string, b []byte) []byte {
 // stillThere asks for the API versions.
 func stillThere(t *testing.T, addr string) {
 	t.Helper()
-	if answer := send(t, addr, frame(frameHeader(18, 0, false))); len(answer) < 20 {
+	if answer := send(t, addr, frame(frameHeader(18, 0, false)), true); len(answer) < 20 {
 		t.Fatalf("answer to ApiVersions: %x", answer)
 	}
 }
@@ -116,14 +124,16 @@ func TestBadFramesCloseTheirConnectionAndCostNothing(t *testing.T) {
 			t.Fatalf("%s: memory went from %d to a peak of %d MiB", name, before.Now>>20, after.Peak>>20)
 		}
 	}
-	for name, bytes := range badFrames() {
-		flat(name, func() {
-			for range 10 {
-				if answer := send(t, b.Addr, bytes); len(answer) > 0 {
-					t.Errorf("%s: answered with %x", name, answer[:min(len(answer), 64)])
+	for end, frames := range map[bool]map[string][]byte{true: truncatedFrames(), false: badFrames()} {
+		for name, bytes := range frames {
+			flat(name, func() {
+				for range 10 {
+					if answer := send(t, b.Addr, bytes, end); len(answer) > 0 {
+						t.Errorf("%s: answered with %x", name, answer[:min(len(answer), 64)])
+					}
 				}
-			}
-		})
+			})
+		}
 	}
 	flat("lying counts in every request", func() {
 		for key := int16(0); key <= kmsg.MaxKey; key++ {
@@ -135,7 +145,7 @@ func TestBadFramesCloseTheirConnectionAndCostNothing(t *testing.T) {
 				req.SetVersion(version)
 				head := frameHeader(key, version, req.IsFlexible())
 				for _, lie := range [][]byte{maxInt32, minInt32, maxVarint, overlong} {
-					send(t, b.Addr, frame(head, bytes.Repeat(lie, 16)))
+					send(t, b.Addr, frame(head, bytes.Repeat(lie, 16)), true)
 				}
 			}
 		}
@@ -150,7 +160,7 @@ func TestBadFramesCloseTheirConnectionAndCostNothing(t *testing.T) {
 			if req := kmsg.RequestForKey(key); req != nil {
 				version := int16(rng.IntN(int(req.MaxVersion()) + 1))
 				req.SetVersion(version)
-				send(t, b.Addr, frame(frameHeader(key, version, req.IsFlexible()), noise))
+				send(t, b.Addr, frame(frameHeader(key, version, req.IsFlexible()), noise), true)
 			}
 		}
 	})

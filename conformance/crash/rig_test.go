@@ -52,8 +52,8 @@ func start(t *testing.T, c config) *rig {
 	}
 	t.Logf("repeat with -args -seed %d -rounds %d", seed, *rounds)
 	r := &rig{t: t, rng: rand.New(rand.NewPCG(seed, 0))}
-	// A small log wraps and is trimmed often.
-	pc := process.Config{Args: append([]string{"--memory", "64MiB"}, c.args...)}
+	// A small log wraps, and what is in it is uploaded, trimmed and deleted all the time.
+	pc := process.Config{Args: append([]string{"--memory", "64MiB", "--upload-age", "100ms", "--upload-size", "1MiB", "--delete-grace", "1ms"}, c.args...)}
 	if c.race || *raceBuild {
 		pc.Binary = process.RaceBinary(t)
 	}
@@ -71,7 +71,7 @@ func start(t *testing.T, c config) *rig {
 	} else {
 		pc.DataDir = filepath.Join(t.TempDir(), "data")
 	}
-	pc.Args = append(pc.Args, "--wal", "file://"+filepath.Join(pc.DataDir, "wal")+"?capacity=64MiB")
+	pc.Args = append(pc.Args, "--wal", "file:"+filepath.Join(pc.DataDir, "wal")+"?capacity=64MiB")
 	r.broker = process.New(t, pc)
 	r.broker.Start()
 	if err := load.CreateTopic(t.Context(), r.broker.Addr, topic, partitions, nil); err != nil {
