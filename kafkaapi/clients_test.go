@@ -35,12 +35,12 @@ func TestRecordsComeBackAsTheyWereSent(t *testing.T) {
 				records = append(records, &kgo.Record{Value: fmt.Append(nil, "record ", i)})
 			}
 			topic := "records-" + name
-			p := b.client(kgo.DefaultProduceTopic(topic), kgo.AllowAutoTopicCreation(), kgo.ProducerBatchCompression(codec))
+			p := b.client(kgo.DefaultProduceTopic(topic), kgo.AllowAutoTopicCreation(), kgo.ProducerBatchCompression(codec), kgo.ProducerBatchMaxBytes(1<<20))
 			sent := make([]kgo.Record, len(records))
+			if err := p.ProduceSync(b.ctx(), records...).FirstErr(); err != nil {
+				t.Fatal(err)
+			}
 			for i, r := range records {
-				if err := p.ProduceSync(b.ctx(), r).FirstErr(); err != nil {
-					t.Fatal(err)
-				}
 				sent[i] = *r
 			}
 			c := b.client(kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
