@@ -114,7 +114,7 @@ func parseCommitObject(cluster ID, a ObjectAttrs) (commitObject, bool) {
 
 // readCommits calls fn for the commits from the given one on that objects hold, in order and without a gap, as far as they go.
 func (c *storeClient) readCommits(ctx context.Context, cluster ID, from uint64, fn func(*Commit, uint32) error) error {
-	listed, err := c.list(ctx, fmt.Sprintf("%s%x/", commitPrefix, cluster))
+	listed, err := c.list(ctx, fmt.Sprintf("%s%x/", commitPrefix, cluster), nil)
 	if err != nil {
 		return fmt.Errorf("commit-log objects: %w", err)
 	}

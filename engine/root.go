@@ -65,7 +65,7 @@ func decodeID(id *ID, s string) bool {
 
 // readRoot returns the newest root, or ErrNotFound where there is none.
 func (c *storeClient) readRoot(ctx context.Context) (root, error) {
-	objects, err := c.list(ctx, rootPrefix)
+	objects, err := c.list(ctx, rootPrefix, nil)
 	if err != nil {
 		return root{}, err
 	}

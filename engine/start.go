@@ -139,8 +139,15 @@ func (e *Engine) bindIndex(ctx context.Context, state IndexState, wal ID) error 
 
 // replaceWAL registers another log in place of the registered one, of which nothing is needed any more.
 func (e *Engine) replaceWAL(ctx context.Context, known root, info WALInfo, state IndexState) error {
+	now, err := e.store.readRoot(ctx) // draining the old log may have registered its last opening
+	if err != nil {
+		return fmt.Errorf("object store %s: %w", e.o.Store.Info().URL, err)
+	}
+	if now.Cluster != known.Cluster || now.WAL != known.WAL {
+		return fmt.Errorf("%w: another broker registered its log in %s meanwhile", ErrFenced, e.o.Store.Info().URL)
+	}
 	next := root{Cluster: known.Cluster, WAL: info.ID, URL: info.URL, Epoch: info.Epoch}
-	if err := e.store.createRoot(ctx, known.number+1, next); err != nil {
+	if err := e.store.createRoot(ctx, now.number+1, next); err != nil {
 		return fmt.Errorf("object store %s: %w", e.o.Store.Info().URL, err)
 	}
 	return e.bindIndex(ctx, state, info.ID)

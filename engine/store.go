@@ -166,12 +166,14 @@ func (c *storeClient) head(ctx context.Context, name string) (attrs ObjectAttrs,
 	return attrs, err
 }
 
-// list returns the objects whose name begins with prefix. It is complete, or an error.
-func (c *storeClient) list(ctx context.Context, prefix string) (all []ObjectAttrs, err error) {
+// list returns the objects whose name begins with prefix and that keep says to keep; nil keeps all. It is complete, or an error.
+func (c *storeClient) list(ctx context.Context, prefix string, keep func(ObjectAttrs) bool) (all []ObjectAttrs, err error) {
 	err = c.retry(ctx, "list", prefix, 0, func(ctx context.Context) error {
 		all = all[:0]
 		return c.store.List(ctx, prefix, func(a ObjectAttrs) bool {
-			all = append(all, a)
+			if keep == nil || keep(a) {
+				all = append(all, a)
+			}
 			return true
 		})
 	})

@@ -225,7 +225,9 @@ func (s *session) trim(ctx context.Context, to Position) {
 	}
 	err := s.e.index().Sync(ctx)
 	if err == nil {
-		err = s.saveCommits(ctx, to)
+		// All of them, not only those below the position: the commit that covers it lies above it, and an index that is rebuilt
+		// must have that one before the replay begins.
+		err = s.saveAllCommits(ctx)
 	}
 	if err == nil {
 		err = s.wal.Trim(ctx, to)

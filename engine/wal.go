@@ -134,7 +134,8 @@ func (f Fencing) String() string {
 type WALOptions struct {
 	// MinEpoch is a lower bound: the new owner's epoch is the greater of it and the highest epoch in the log, plus one.
 	MinEpoch uint64
-	// Create makes the log when there is none. Without it, an absent log is [ErrNotFound].
+	// Create makes the log when there is none. Without it, an absent log is [ErrNotFound], save one of [DomainProcess]: that is
+	// made anew by every process.
 	Create bool
 	// ReadOnly opens without claiming the log: nothing is written, appends and trims are [ErrInvalid].
 	ReadOnly bool
