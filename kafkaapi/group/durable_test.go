@@ -228,6 +228,52 @@ func TestCrashWhileTheLogIsWrittenAnew(t *testing.T) {
 	})
 }
 
+// The writer goes on while the coordinator closes, and memory is dropped under it.
+func TestCloseWhileTheLogIsWrittenAnewLosesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeService("lines")
+		o := testOptions
+		o.SnapshotBytes, o.Partitions = 1<<20, 1
+		c := start(t, f, o)
+		want := map[string]int64{"lines/0": 7}
+		for i := range 2000 { // more than one batch of live entries
+			if code := c.commitSimple(t, fmt.Sprintf("%0100d", i), "lines", 0, 7); code != codeNone {
+				t.Fatalf("commit: code %d", code)
+			}
+		}
+		stop(t, c)
+		log := f.groupsLog("")
+		appends := make(chan chan struct{})
+		log.set(func(l *fakeLog) {
+			l.onAppend = func() (error, bool) {
+				proceed := make(chan struct{})
+				appends <- proceed
+				<-proceed
+				return nil, false
+			}
+		})
+		for range 3 { // a long log of what lives already
+			log.batches = append(log.batches, log.batches...)
+		}
+		c = start(t, f, o)
+		c.fetchAll(t, "x")
+		proceed := <-appends
+		var wg sync.WaitGroup
+		wg.Go(func() { stop(t, c) })
+		synctest.Wait()
+		log.set(func(l *fakeLog) { l.onAppend = nil })
+		close(proceed)
+		wg.Wait()
+		if log.deleted > 0 {
+			t.Errorf("the log was cut to %d bytes", log.bytes)
+		}
+		c = start(t, f, testOptions)
+		for i := range 2000 {
+			wantOffsets(t, c.fetchAll(t, fmt.Sprintf("%0100d", i)), want)
+		}
+	})
+}
+
 // Random histories of commits, deletions, refusals, lost answers and restarts, compared with a model.
 func TestHistoriesAgreeWithAModel(t *testing.T) {
 	for seed := range uint64(8) {
@@ -298,6 +344,7 @@ func history(t *testing.T, seed uint64) {
 		for _, g := range groups {
 			wantOffsets(t, c.fetchAll(t, g), model[g])
 		}
+		synctest.Wait() // a load may write the log anew
 	}
 }
 

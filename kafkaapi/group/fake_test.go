@@ -187,9 +187,6 @@ func (l *fakeLog) deleteBefore(_ context.Context, offset int64) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if offset < 0 {
-		offset = l.next
-	}
 	for len(l.batches) > 0 && l.batches[0].BaseOffset() < offset {
 		if l.batches[0].NextOffset() > offset {
 			panic("deletion inside a batch")

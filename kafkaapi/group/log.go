@@ -17,7 +17,7 @@ type offsetsLog interface {
 	append(ctx context.Context, batch *buffer.Buffer) (base int64, admitted bool, err error)
 	// read calls fn for every batch from the log start to the high watermark, in order. The batch is valid during the call.
 	read(ctx context.Context, fn func(recordbatch.Batch) error) error
-	// deleteBefore makes the records below the offset go, -1 standing for all there are; it is durable when it returns nil.
+	// deleteBefore makes the records below the offset go; it is durable when it returns nil.
 	deleteBefore(ctx context.Context, offset int64) error
 }
 

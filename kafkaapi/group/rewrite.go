@@ -1,8 +1,11 @@
 package group
 
 import (
+	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/headpond/headpond/engine"
 )
 
 // liveFactor is how many times longer than its live entries a log may grow before they are written anew.
@@ -14,6 +17,10 @@ const liveFactor = 4
 // lost by it is missed: an entry that is not live has no record after it, and its deletion record goes with it.
 func (s *shard) rewrite() {
 	s.mu.Lock()
+	if s.phase != loaded {
+		s.mu.Unlock()
+		return
+	}
 	ids := slices.Sorted(maps.Keys(s.groups))
 	var live int64
 	for _, g := range s.groups {
@@ -24,12 +31,15 @@ func (s *shard) rewrite() {
 		s.mu.Unlock()
 		return
 	}
-	before := s.logBytes
+	before, end, log := s.logBytes, s.end, s.log
 	s.mu.Unlock()
 
 	from, admitted, err := s.appendLive(ids)
-	if err == nil && s.log != nil {
-		err = s.log.deleteBefore(s.c.writeCtx, from)
+	if err == nil {
+		if from < 0 {
+			from = end // nothing lives
+		}
+		err = log.deleteBefore(s.c.writeCtx, from)
 		admitted = false // repeating it is harmless
 	}
 	s.mu.Lock()
@@ -66,9 +76,13 @@ func (s *shard) appendLive(ids []string) (from int64, admitted bool, err error) 
 	}
 	for _, id := range ids {
 		s.mu.Lock()
-		g := s.groups[id]
+		if s.phase != loaded {
+			// Memory was dropped: what is missing from it lives all the same.
+			s.mu.Unlock()
+			return from, false, fmt.Errorf("%w: the shard is out of use", engine.ErrClosed)
+		}
 		var live []record
-		if g != nil {
+		if g := s.groups[id]; g != nil {
 			live = g.live()
 		}
 		s.mu.Unlock()

@@ -43,6 +43,7 @@ type shard struct {
 	sweeping bool // a sweep is under way
 	log      offsetsLog
 	logBytes int64 // of the log, from its start
+	end      int64 // offset after the log's last record
 	// rewriteAt is the length of the log at which to look whether its live entries are to be written anew.
 	rewriteAt int64
 }
@@ -107,7 +108,7 @@ func (s *shard) startLoad() bool {
 // load reads the log and fills memory with what it says.
 func (s *shard) load() {
 	s.c.loads <- struct{}{}
-	log, img, bytes, err := s.readLog()
+	r, err := s.readLog()
 	<-s.c.loads
 
 	s.mu.Lock()
@@ -128,8 +129,8 @@ func (s *shard) load() {
 		return
 	}
 	s.phase, s.retry = loaded, 0
-	s.log, s.logBytes, s.rewriteAt = log, bytes, s.c.o.SnapshotBytes
-	for id, gi := range img {
+	s.log, s.logBytes, s.end, s.rewriteAt = r.log, r.bytes, r.end, s.c.o.SnapshotBytes
+	for id, gi := range r.image {
 		if err := s.restore(id, gi); err != nil {
 			s.c.o.Logger.Error("a group's members are lost, its offsets are kept", "group", id, "error", err)
 		}
@@ -139,20 +140,29 @@ func (s *shard) load() {
 	}
 }
 
-func (s *shard) readLog() (log offsetsLog, img image, bytes int64, err error) {
-	img = image{}
-	log, err = s.c.openFor(s.c.loadCtx, s, false)
+// loadedLog is what a load found.
+type loadedLog struct {
+	log   offsetsLog // nil: there is no topic yet
+	image image
+	bytes int64
+	end   int64 // offset after the last record
+}
+
+func (s *shard) readLog() (loadedLog, error) {
+	r := loadedLog{image: image{}}
+	log, err := s.c.openFor(s.c.loadCtx, s, false)
 	if err != nil || log == nil {
-		return nil, img, 0, err
+		return r, err
 	}
+	r.log = log
 	skipped := 0
 	err = log.read(s.c.loadCtx, func(b recordbatch.Batch) error {
-		bytes += int64(b.Size())
-		for r, err := range b.Records(nil, 0) {
+		r.bytes, r.end = r.bytes+int64(b.Size()), b.NextOffset()
+		for rec, err := range b.Records(nil, 0) {
 			if err != nil {
 				return errors.Join(engine.ErrCorrupt, err)
 			}
-			known, err := img.apply(r.Key, r.Value)
+			known, err := r.image.apply(rec.Key, rec.Value)
 			if err != nil {
 				return err
 			}
@@ -165,7 +175,7 @@ func (s *shard) readLog() (log offsetsLog, img image, bytes int64, err error) {
 	if skipped > 0 {
 		s.c.o.Logger.Warn("skipped records of an unknown kind", "topic", Topic, "partition", s.index, "records", skipped)
 	}
-	return log, img, bytes, err
+	return r, err
 }
 
 // abandon takes the shard out of use. Parked requests are answered; writes that were accepted go on.

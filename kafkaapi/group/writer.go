@@ -173,6 +173,7 @@ func (s *shard) appendChunk(ctx context.Context, log offsetsLog, records []recor
 	if err == nil {
 		s.mu.Lock()
 		s.logBytes += int64(len(buf.Bytes()))
+		s.end = base + int64(len(records))
 		s.mu.Unlock()
 	}
 	return base, admitted, err
