@@ -1,0 +1,29 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"syscall"
+)
+
+// listen binds an address that a setting names, and says what to do when it cannot.
+func listen(address, setting string) (net.Listener, error) {
+	l, err := net.Listen("tcp", address)
+	if err == nil {
+		return l, nil
+	}
+	why := err.Error()
+	var dns *net.DNSError
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		why = fmt.Sprintf("another program listens there; choose another address with --%s HOST:PORT, or stop that program", setting)
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		why = fmt.Sprintf("this machine does not have that address; choose one of its own with --%s HOST:PORT", setting)
+	case errors.Is(err, syscall.EACCES):
+		why = fmt.Sprintf("ports below 1024 need a privilege; choose a higher one with --%s HOST:PORT", setting)
+	case errors.As(err, &dns):
+		why = fmt.Sprintf("the host's name cannot be resolved; choose another address with --%s HOST:PORT", setting)
+	}
+	return nil, fmt.Errorf("cannot listen on %s: %s", address, why)
+}
