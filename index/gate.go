@@ -3,6 +3,7 @@ package index
 import (
 	"errors"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -98,7 +99,22 @@ func (g *gate) Create(name string, category vfs.DiskWriteCategory) (vfs.File, er
 	if err := g.wait(); err != nil {
 		return nil, err
 	}
+	if strings.HasPrefix(g.PathBase(name), "marker.") {
+		// A marker names another file. Pebble syncs the directory only after it has made both, which leaves it to the file
+		// system whether a crash may keep the marker and lose the file.
+		if err := g.syncDir(g.PathDir(name)); err != nil {
+			return nil, g.leave(err)
+		}
+	}
 	return g.file(g.FS.Create(name, category))
+}
+
+func (g *gate) syncDir(name string) error {
+	dir, err := g.FS.OpenDir(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
 }
 
 func (g *gate) OpenReadWrite(name string, category vfs.DiskWriteCategory, opts ...vfs.OpenOption) (vfs.File, error) {

@@ -136,13 +136,14 @@ func (ix *Index) openStore() (db *pebble.DB, st *store, err error) {
 			}
 		}
 	}
-	st = newStore(ix)
+	opening := newStore(ix)
+	st = opening
 	defer func() {
 		if r := recover(); r != nil { // Pebble has taken damaged bytes at their word
-			db, err = nil, ix.damaged(fmt.Errorf("%v", r))
+			db, st, err = nil, nil, ix.damaged(fmt.Errorf("%v", r))
 		}
 		if err != nil {
-			st.gate.release()
+			opening.gate.release()
 		}
 	}()
 	db, err = pebble.Open(ix.dir, st.options())
