@@ -204,7 +204,7 @@ func (r *rig) read(p *engine.Partition, offset int64) (values []string) {
 func (r *rig) tryRead(p *engine.Partition, offset int64) (values []string, err error) {
 	for {
 		resp := r.e.Fetch(r.ctx(), &engine.FetchRequest{MaxBytes: 1 << 20, Timeout: hang, Partitions: []engine.FetchPartition{{Partition: p, Offset: offset, MaxBytes: 1 << 20}}})
-		res := &resp.Results[0]
+		res := resp.Results[0]
 		if res.Err != nil {
 			resp.Release()
 			return values, res.Err
