@@ -81,7 +81,7 @@ func (w *wal) open(ctx context.Context) error {
 		return err
 	}
 	w.head, w.geo = head, geometry{segment: head.segment}
-	w.limit = max(minSegments, int(uint64(w.opts.Capacity)/head.segment))
+	w.limit = w.opts.segments(head.segment)
 	if err := w.openSlots(); err != nil {
 		return err
 	}
@@ -119,8 +119,8 @@ var slotFile = regexp.MustCompile(`^\d{6}\.wal$`)
 // with a header and no frame has lost something, and whatever lies in a directory without one is a leftover of an
 // earlier attempt, unless it holds records.
 func (w *wal) make(ctx context.Context) (header, error) {
-	first := min(w.opts.Capacity, max(minSegments*w.opts.SegmentBytes, firstBytes))
-	head := header{segment: uint64(w.opts.SegmentBytes), slots: uint32(first / w.opts.SegmentBytes)}
+	head := header{segment: uint64(w.opts.SegmentBytes)}
+	head.slots = uint32(w.opts.first(head.segment))
 	rand.Read(head.id[:]) // never fails
 	entries, err := w.fs.ReadDir(w.dir)
 	if err != nil {
@@ -238,6 +238,9 @@ func (w *wal) begin(found *recovered, fresh bool) error {
 	if err := w.shrink(); err != nil {
 		return err
 	}
+	if err := w.extend(); err != nil {
+		return err
+	}
 	for slot := len(w.files) - 1; slot >= 0; slot-- {
 		if !w.isLive(slot) {
 			w.free = append(w.free, slot)
@@ -331,6 +334,24 @@ func (w *wal) shrink() error {
 	}
 	w.files = w.files[:n]
 	return w.fs.SyncDir(w.dir)
+}
+
+// extend adds the files that a log of a larger capacity begins with. A full disk leaves it at the size that it has.
+func (w *wal) extend() error {
+	for len(w.files) < w.opts.first(w.geo.segment) {
+		w.head.slots++
+		f, err := addSlot(w.fs, w.dir, w.head, len(w.files))
+		if err != nil {
+			w.head.slots--
+			w.growErr = err
+			if vfs.NoSpace(err) {
+				return nil
+			}
+			return err
+		}
+		w.files = append(w.files, f)
+	}
+	return nil
 }
 
 func removeIfThere(fsys vfs.FS, name string) error {

@@ -81,3 +81,13 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	return o, nil
 }
+
+// segments is how many segments the capacity allows.
+func (o Options) segments(segment uint64) int {
+	return max(minSegments, int(uint64(o.Capacity)/segment))
+}
+
+// first is how many of them are made when the log is opened. The rest is added while it is used.
+func (o Options) first(segment uint64) int {
+	return min(o.segments(segment), max(minSegments, int(firstBytes/segment)))
+}

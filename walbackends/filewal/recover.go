@@ -32,12 +32,18 @@ type recovery struct {
 	moving bool
 	// visit, when set, sees each frame that belongs to the log.
 	visit func(slot int, h *frame.Header)
+
+	window []byte
 }
 
+// scanner reads a slot, from here on with the one window that the recovery has: it ends the use of an earlier scanner.
 func (r *recovery) scanner(slot int, lap uint64) *scanner {
+	if r.window == nil {
+		r.window = make([]byte, min(1<<20, r.geo.segment))
+	}
 	return &scanner{
 		id: r.id, file: r.files[slot], segment: int64(r.geo.segment), lap: lap,
-		ahead: int(min(1<<20, r.geo.segment)),
+		ahead: len(r.window), buf: r.window[:0],
 	}
 }
 
@@ -80,7 +86,9 @@ func (r *recovery) heads() (map[uint64]head, []int, error) {
 		if err := r.ctx.Err(); err != nil {
 			return nil, nil, err
 		}
-		h, _, err := r.scanner(slot, 0).at(0)
+		s := r.scanner(slot, 0)
+		s.ahead = sector
+		h, _, err := s.at(0)
 		switch {
 		case errors.Is(err, errHole):
 			unknown = append(unknown, slot)
