@@ -10,3 +10,19 @@ func Served(fn func(key kmsg.Key, version int16)) {
 		}
 	}
 }
+
+// Whole says whether all memory that was taken for requests and responses was given back.
+func (s *Server) Whole() bool {
+	return s.requests.sem.TryAcquire(s.requests.limit) && s.fetches.TryAcquire(s.o.FetchMemory) && len(s.requests.overdraft) == 0
+}
+
+// PanicKey is the key of a request that panics, once [ServePanic] was called.
+const PanicKey = 127
+
+// ServePanic adds that request, or takes it away.
+func ServePanic(on bool) {
+	byKey[PanicKey] = nil
+	if on {
+		byKey[PanicKey] = &api{key: PanicKey, name: "Panic", max: 1, flexible: 2, handle: func(*request) error { panic("on purpose") }}
+	}
+}

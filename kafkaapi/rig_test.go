@@ -16,6 +16,7 @@ import (
 
 	"github.com/headpond/headpond/engine"
 	"github.com/headpond/headpond/index"
+	"github.com/headpond/headpond/internal/buffer"
 	"github.com/headpond/headpond/internal/recordbatch"
 	"github.com/headpond/headpond/internal/recordbatch/codec"
 	"github.com/headpond/headpond/internal/topicconfig"
@@ -79,6 +80,9 @@ func start(t testing.TB, set settings, change func(*kafkaapi.Options)) *broker {
 		if err := <-served; err != nil {
 			t.Error("serve:", err)
 		}
+		if !s.Whole() {
+			t.Error("memory for requests or responses was not given back")
+		}
 		if err := e.Close(ctx); err != nil {
 			t.Error("close:", err)
 		}
@@ -118,10 +122,29 @@ func (b *broker) topic(name string, partitions int32, config map[string]string) 
 	return t
 }
 
+// append writes a batch past the server.
+func (b *broker) append(topic *engine.Topic, partition int32, batch recordbatch.Batch) {
+	b.t.Helper()
+	p, err := b.engine.Partition(engine.PartitionID{Topic: topic.ID, Partition: partition})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	buf := buffer.Get(len(batch))
+	defer buf.Release()
+	copy(buf.Bytes(), batch)
+	done := make(chan error, 1)
+	if err := p.Append(b.ctx(), engine.Batch{Data: buf.Bytes(), Buffer: buf}, func(a engine.Appended) { done <- a.Err }); err != nil {
+		b.t.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		b.t.Fatal(err)
+	}
+}
+
 // wire is a connection on which a test speaks the protocol itself.
 type wire struct {
 	t testing.TB
-	net.Conn
+	*net.TCPConn
 	correlation int32
 }
 
@@ -133,7 +156,7 @@ func (b *broker) dial() *wire {
 	}
 	c.SetDeadline(time.Now().Add(hang))
 	b.t.Cleanup(func() { c.Close() })
-	return &wire{t: b.t, Conn: c}
+	return &wire{t: b.t, TCPConn: c.(*net.TCPConn)}
 }
 
 // send sends a request and returns its correlation id.
