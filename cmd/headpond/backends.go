@@ -54,6 +54,15 @@ func openObjects(b config.Backend) (engine.ObjectStore, error) {
 	return fileobj.Open(b.Path, fileobj.Options{Create: true})
 }
 
+// openExistingObjects is openObjects for tools: an absent store is an error.
+func openExistingObjects(b config.Backend) (engine.ObjectStore, error) {
+	s, err := fileobj.Open(b.Path, fileobj.Options{})
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", b, err)
+	}
+	return s, nil
+}
+
 // openIndex opens the index. One that is damaged is put aside and begun anew: nothing is in it that log and objects do not hold.
 func openIndex(dir string, o index.Options, log *slog.Logger) (engine.Index, error) {
 	ix, err := index.Open(dir, o)

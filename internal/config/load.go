@@ -28,16 +28,22 @@ const (
 	brokerFlag = "broker"
 )
 
-// AddFlags adds a flag for every setting, and --config and --broker.
-func AddFlags(fs *pflag.FlagSet) {
+// AddFlags adds a flag for every setting, and --config and --broker. With names, it adds flags for those settings only,
+// and --config.
+func AddFlags(fs *pflag.FlagSet, names ...string) {
 	for _, s := range settings {
+		if len(names) > 0 && !slices.Contains(names, s.Name) {
+			continue
+		}
 		f := fs.VarPF(&text{kind: s.Kind, value: s.Default}, s.Name, "", s.Usage)
 		if s.Kind == "" {
 			f.NoOptDefVal = "true"
 		}
 	}
 	fs.Var(&text{kind: "FILE"}, configFlag, "YAML file with settings by these names, and Kafka's broker settings below broker:")
-	fs.Var(&list{}, brokerFlag, "one of Kafka's broker settings; may be given more than once")
+	if len(names) == 0 {
+		fs.Var(&list{}, brokerFlag, "one of Kafka's broker settings; may be given more than once")
+	}
 }
 
 // text is a flag that keeps what was written; it is read later, with the same words as the other sources' values.

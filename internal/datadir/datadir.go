@@ -30,7 +30,7 @@ const (
 )
 
 // ours are the entries that a data directory may hold before it has a format file: what a user may have put back.
-var ours = []string{formatFile, formatFile + ".new", lockFile, "wal", "objects", "index", "lost+found"}
+var ours = []string{formatFile, formatFile + ".new", lockFile, "wal", "objects", "index", "index.damaged", "index.new", "index.check", "lost+found"}
 
 // InUseError: another process uses the directory.
 type InUseError struct {
