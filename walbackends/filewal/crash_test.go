@@ -40,7 +40,7 @@ func openOn(fsys *crashfs.FS, o filewal.Options) (engine.WAL, error) {
 	if err != nil {
 		return nil, err
 	}
-	return opener(context.Background(), engine.WALOptions{})
+	return opener(context.Background(), engine.WALOptions{Create: true})
 }
 
 // append appends the next n records at once and waits for them.

@@ -16,7 +16,7 @@ func open(t *testing.T, dir string, o filewal.Options) engine.WAL {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := opener(t.Context(), engine.WALOptions{})
+	w, err := opener(t.Context(), engine.WALOptions{Create: true})
 	if err != nil {
 		t.Fatal(err)
 	}

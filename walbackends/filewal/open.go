@@ -15,7 +15,8 @@ import (
 	"github.com/headpond/headpond/internal/vfs"
 )
 
-// Opener returns the opener of the log in a directory. Opening makes the directory and the log when they are absent.
+// Opener returns the opener of the log in a directory. Opening with Create makes the directory and the log
+// when they are absent.
 // The error is [engine.ErrInvalid], about the options.
 func Opener(dir string, o Options) (engine.WALOpener, error) {
 	o, err := o.withDefaults()
@@ -62,6 +63,11 @@ func classify(err error) error {
 }
 
 func (w *wal) open(ctx context.Context) error {
+	if w.ask.ReadOnly || !w.ask.Create {
+		if err := w.exists(); err != nil {
+			return err
+		}
+	}
 	if !w.ask.ReadOnly {
 		if err := w.takeLock(); err != nil {
 			return err
@@ -70,8 +76,8 @@ func (w *wal) open(ctx context.Context) error {
 	head, heal, err := readHeader(w.fs, w.dir)
 	fresh := errors.Is(err, fs.ErrNotExist)
 	switch {
-	case fresh && w.ask.ReadOnly:
-		return fmt.Errorf("%w: there is no log", engine.ErrNotFound)
+	case fresh && (w.ask.ReadOnly || !w.ask.Create):
+		return w.exists()
 	case fresh:
 		head, err = w.make(ctx)
 	case err == nil && heal && !w.ask.ReadOnly:
@@ -91,6 +97,18 @@ func (w *wal) open(ctx context.Context) error {
 		return err
 	}
 	return w.begin(found, fresh)
+}
+
+// exists reports an absent log as [engine.ErrNotFound], before anything is touched.
+func (w *wal) exists() error {
+	_, err := w.fs.Stat(filepath.Join(w.dir, headerName))
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := w.vacant(); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return fmt.Errorf("%w: there is no log", engine.ErrNotFound)
 }
 
 // takeLock locks the directory, and makes it when it is absent.
@@ -122,20 +140,8 @@ func (w *wal) make(ctx context.Context) (header, error) {
 	head := header{segment: uint64(w.opts.SegmentBytes)}
 	head.slots = uint32(w.opts.first(head.segment))
 	rand.Read(head.id[:]) // never fails
-	entries, err := w.fs.ReadDir(w.dir)
-	if err != nil {
+	if err := w.vacant(); err != nil {
 		return head, err
-	}
-	for _, e := range entries {
-		switch name := e.Name(); {
-		case name == lockName || name == headerFresh:
-		case slotFile.MatchString(name):
-			if err := w.leftover(filepath.Join(w.dir, name)); err != nil {
-				return head, err
-			}
-		default:
-			return head, fmt.Errorf("%w: the directory holds %q and no WAL header", engine.ErrInvalid, name)
-		}
 	}
 	for slot := range int(head.slots) {
 		if err := ctx.Err(); err != nil {
@@ -160,6 +166,26 @@ func (w *wal) make(ctx context.Context) (header, error) {
 		return head, err
 	}
 	return head, writeHeader(w.fs, w.dir, head)
+}
+
+// vacant refuses a directory without a header that holds something else than leftovers of a log that was being made.
+func (w *wal) vacant() error {
+	entries, err := w.fs.ReadDir(w.dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		switch name := e.Name(); {
+		case name == lockName || name == headerFresh:
+		case slotFile.MatchString(name):
+			if err := w.leftover(filepath.Join(w.dir, name)); err != nil {
+				return err
+			}
+		default:
+			return fmt.Errorf("%w: the directory holds %q and no WAL header", engine.ErrInvalid, name)
+		}
+	}
+	return nil
 }
 
 // leftover refuses a segment file that holds records of a log whose header is gone.
