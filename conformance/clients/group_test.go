@@ -16,8 +16,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/headpond/headpond/conformance/load"
-	"github.com/headpond/headpond/conformance/needs"
 	"github.com/headpond/headpond/conformance/process"
+	"github.com/headpond/headpond/internal/gate/notrun"
 )
 
 const groupPartitions = 6
@@ -212,7 +212,7 @@ func TestGroupsShareAndResume(t *testing.T) {
 
 // kcat's group reads to the end, and a second run of it only what is new.
 func TestKcatsGroupResumes(t *testing.T) {
-	k := kcat{needs.Command(t, "kcat")}
+	k := kcat{notrun.Program(t, "kcat")}
 	b := own(t)
 	topic := newTopic(t, b.Addr, groupPartitions)
 	read := func() []string {

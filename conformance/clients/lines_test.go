@@ -14,8 +14,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 
 	"github.com/headpond/headpond/conformance/load"
-	"github.com/headpond/headpond/conformance/needs"
 	"github.com/headpond/headpond/conformance/process"
+	"github.com/headpond/headpond/internal/gate/notrun"
 )
 
 // wantLines is the least number of lines of the file.
@@ -51,7 +51,7 @@ func realFile(t *testing.T) []byte {
 // A file of lines goes through kcat, idempotent, into one partition, and comes back byte for byte: from a running
 // broker, with a kill -9 in the middle of writing, after a restart, and after the index is gone.
 func TestAFileOfLinesComesBackByteForByte(t *testing.T) {
-	k := kcat{needs.Command(t, "kcat")}
+	k := kcat{notrun.Program(t, "kcat")}
 	b := own(t)
 	file := realFile(t)
 	path := filepath.Join(t.TempDir(), "lines")

@@ -11,8 +11,8 @@ import (
 	"testing"
 
 	"github.com/headpond/headpond/conformance/load"
-	"github.com/headpond/headpond/conformance/needs"
 	"github.com/headpond/headpond/conformance/process"
+	"github.com/headpond/headpond/internal/gate/notrun"
 )
 
 var addrFlag = flag.String("addr", "", "run against this broker instead of one of our own")
@@ -82,7 +82,7 @@ var families = []struct {
 	make func(t *testing.T) client
 }{
 	{"franz-go", func(*testing.T) client { return franz{} }},
-	{"kcat", func(t *testing.T) client { return kcat{needs.Command(t, "kcat")} }},
+	{"kcat", func(t *testing.T) client { return kcat{notrun.Program(t, "kcat")} }},
 	{"sarama", func(*testing.T) client { return saramaClient{} }},
 }
 

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -104,7 +105,7 @@ func (b *Broker) TryStart() error {
 func (b *Broker) Launch() error {
 	args := append([]string{"serve", "--data-dir", b.DataDir, "--listen", b.Addr, "--admin", b.Admin}, b.cfg.Args...)
 	cmd := exec.Command(b.cfg.Binary, args...)
-	cmd.Env = append(os.Environ(), b.cfg.Env...)
+	cmd.Env = append(environment(), b.cfg.Env...)
 	cmd.Stdout, cmd.Stderr = b.log.f, b.log.f
 	dieWithParent(cmd)
 	p := &proc{cmd: cmd, done: make(chan struct{})}
@@ -121,6 +122,11 @@ func (b *Broker) Launch() error {
 	b.proc = p
 	b.mu.Unlock()
 	return nil
+}
+
+// environment is ours without the settings of a broker: what the caller has set for his own must not reach this one.
+func environment() []string {
+	return slices.DeleteFunc(os.Environ(), func(e string) bool { return strings.HasPrefix(e, "HEADPOND_") })
 }
 
 func (b *Broker) waitReady(p *proc) error {
