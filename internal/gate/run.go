@@ -77,7 +77,11 @@ func (g *Gate) stage(ctx context.Context, s Stage, all []Stage, listFile string)
 			}
 		}
 	}
-	args := append(append([]string{"test"}, flags...), packages...)
+	var own []string // flags of the tests themselves, which go test wants last
+	if i := slices.Index(flags, "-args"); i >= 0 {
+		flags, own = flags[:i], flags[i:]
+	}
+	args := slices.Concat([]string{"test"}, flags, packages, own)
 	return g.Command(ctx, []string{notrun.File + "=" + listFile}, "go", args...)
 }
 

@@ -33,13 +33,13 @@ func fakeGate(t *testing.T, fail map[string]int) (*Gate, *[]string, *bytes.Buffe
 }
 
 func TestFailedStageFailsTheGateAndTheNextRunsAllTheSame(t *testing.T) {
-	stages := []Stage{{Name: "a", Packages: []string{"./a"}}, {Name: "b", Packages: []string{"./b"}}}
+	stages := []Stage{{Name: "a", Packages: []string{"./a"}}, {Name: "b", Packages: []string{"./b"}, Flags: []string{"-v", "-args", "-rounds=9"}}}
 	g, commands, out := fakeGate(t, map[string]int{"test ./a": 1})
 	err := g.Run(t.Context(), stages, stages, filepath.Join(t.TempDir(), "list"))
 	if err == nil || err.Error() != "failed: a" {
 		t.Fatalf("error %v", err)
 	}
-	if last := (*commands)[len(*commands)-1]; last != "go test ./b" {
+	if last := (*commands)[len(*commands)-1]; last != "go test -v ./b -args -rounds=9" {
 		t.Fatalf("last command is %q", last)
 	}
 	if !strings.Contains(out.String(), "a                 0.0  FAILED: exit status 1") {

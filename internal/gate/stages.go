@@ -19,13 +19,13 @@ type Stage struct {
 	Packages []string // import patterns relative to the module, or Rest
 	Flags    []string // flags of go test
 	Tools    []Tool   // programs that its tests run
-	Check    bool     // part of `make check`
+	Target   string   // what else it is part of: check, prove or bench; empty for nothing
 }
 
 // Tool is a program that tests run, and the Debian package that brings it.
 type Tool struct{ Program, Package string }
 
-// ParseStages reads a stage list: five columns separated by '|' (name, packages, flags, tools, "check" or empty);
+// ParseStages reads a stage list: five columns separated by '|' (name, packages, flags, tools, target);
 // empty lines and lines that begin with # are skipped. Errors name the line.
 func ParseStages(r io.Reader) ([]Stage, error) {
 	var stages []Stage
@@ -64,12 +64,9 @@ func parseStage(line string) (Stage, error) {
 		}
 		s.Tools = append(s.Tools, Tool{Program: program, Package: pkg})
 	}
-	switch strings.TrimSpace(columns[4]) {
-	case "check":
-		s.Check = true
-	case "":
-	default:
-		return Stage{}, fmt.Errorf("the last column is %q, not \"check\" or empty", strings.TrimSpace(columns[4]))
+	s.Target = strings.TrimSpace(columns[4])
+	if s.Target != "" && !slices.Contains([]string{"check", "prove", "bench"}, s.Target) {
+		return Stage{}, fmt.Errorf("the target is %q, not check, prove, bench or empty", s.Target)
 	}
 	if s.Name == "" || len(s.Packages) == 0 {
 		return Stage{}, fmt.Errorf("a stage needs a name and packages")
@@ -77,17 +74,16 @@ func parseStage(line string) (Stage, error) {
 	return s, nil
 }
 
-// Select returns the stages to run for a target: "check" names all that are part of it, any other word the stage
-// of that name.
+// Select returns the stages of a target, in the list's order: those that are part of it, and the one of that name.
 func Select(stages []Stage, target string) ([]Stage, error) {
 	var selected []Stage
 	for _, s := range stages {
-		if s.Name == target || target == "check" && s.Check {
+		if s.Name == target || s.Target == target {
 			selected = append(selected, s)
 		}
 	}
 	if len(selected) == 0 {
-		return nil, fmt.Errorf("no stage is named %q", target)
+		return nil, fmt.Errorf("there is no stage or target %q", target)
 	}
 	return selected, nil
 }
