@@ -3,6 +3,8 @@ package engine
 import (
 	"container/list"
 	"context"
+	"errors"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -35,6 +37,7 @@ type blockCache struct {
 	queues  [queueCount]cacheQueue
 	loads   map[blockKey]*load // that run, by each block that they bring
 	loading int64              // bytes of the loads that run
+	failed  map[blockKey]failure
 	cursors cursorTable
 }
 
@@ -69,6 +72,7 @@ func newBlockCache(e *Engine) *blockCache {
 		reads: semaphore.NewWeighted(l.reads), responses: semaphore.NewWeighted(l.responses),
 		entries: make(map[blockKey]*list.Element),
 		loads:   make(map[blockKey]*load),
+		failed:  make(map[blockKey]failure),
 		cursors: newCursorTable(l.cursors),
 	}
 }
@@ -150,6 +154,48 @@ type cacheEntry struct {
 
 // cacheEntryCost is what an entry takes besides its bytes; measured with unsafe.Sizeof and rounded up for map room.
 const cacheEntryCost = 256
+
+// failure is why a load that nobody waited for brought no block. The next fetch of the block is told, since it might not wait either.
+type failure struct {
+	err   error
+	since time.Time
+}
+
+// Failures are few and short-lived: whoever reads again after this long tries again.
+const (
+	failedFor = time.Second
+	maxFailed = 1024
+)
+
+// failLocked remembers what a load found that nobody waited for. That the store can't be reached is no finding.
+func (c *blockCache) failLocked(key blockKey, err error) {
+	if errors.Is(err, ErrUnavailable) || !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrNotFound) && !errors.Is(err, ErrInvalid) {
+		return
+	}
+	now := time.Now()
+	maps.DeleteFunc(c.failed, func(_ blockKey, f failure) bool { return now.Sub(f.since) > failedFor })
+	if len(c.failed) < maxFailed {
+		c.failed[key] = failure{err, now}
+	}
+}
+
+// failure returns what a load of the block found that nobody waited for, or nil.
+func (c *blockCache) failure(key blockKey) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f, ok := c.failed[key]
+	if !ok || time.Since(f.since) > failedFor {
+		return nil
+	}
+	return f.err
+}
+
+// forget forgets a failure that somebody was told of.
+func (c *blockCache) forget(key blockKey) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.failed, key)
+}
 
 // get returns a block, with a hold, or nil.
 func (c *blockCache) get(key blockKey) *block {

@@ -74,6 +74,9 @@ func (f *fetch) find(key blockKey) (*block, error) {
 	if !f.again {
 		f.e.o.Events.CacheRead(b != nil)
 	}
+	if b == nil {
+		return nil, f.e.cache.failure(key)
+	}
 	return b, nil
 }
 

@@ -181,6 +181,8 @@ func (l *load) run() {
 	for key, b := range blocks {
 		if b.block != nil {
 			c.putLocked(key, b.block)
+		} else if l.holds == 1 {
+			c.failLocked(key, b.err)
 		}
 	}
 	for _, r := range l.refs {

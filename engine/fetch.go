@@ -15,7 +15,8 @@ import (
 // So no partition's answer waits for another's object, and each fetch either answers at once or waits for its own reads only. Loads
 // are shared between fetches, go on when their fetch has given up, and put what they read into the cache, where blocks that nobody
 // has read yet stay longest. A partition that lags while others in the same fetch always have news is thus served by every other
-// fetch or so: one starts the load, a later one finds the block. A block that the cache can't hold is waited for instead.
+// fetch or so: one starts the load, a later one finds the block, or is told why there is none. A block that the cache can't hold is
+// waited for instead.
 
 // defaultFetchTimeout is a fetch's Timeout when it has none.
 const defaultFetchTimeout = 10 * time.Second
@@ -119,6 +120,7 @@ func (f *fetch) slow(ctx context.Context) {
 		f.pass()
 		switch {
 		case f.resp.Bytes > 0 || f.failed || f.short == 0 && len(f.cold) == 0:
+			f.behind()
 			return
 		case err != nil:
 			f.unavailable(err)
@@ -132,6 +134,7 @@ func (f *fetch) wait(ctx context.Context) error {
 	if f.short > 0 {
 		return f.resp.await(ctx, f.short)
 	}
+	f.resp.settle() // nothing is held while others may wait for it
 	if err := f.demand(ctx); err != nil {
 		return err
 	}

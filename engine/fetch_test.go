@@ -185,7 +185,7 @@ func TestBatchLargerThanAllMemoryOfResponsesIsServed(t *testing.T) {
 	r := newReadRig(t, 16<<20)
 	defer r.close()
 	p := r.partition(0)
-	r.tail(p, r.next(p, 5<<20))
+	r.tail(p, r.next(p, 2500<<10))
 	resp := r.fetch(p, 0, 1)
 	defer resp.Release()
 	if got := r.offsets(resp.Results[0]); len(got) != 1 {

@@ -139,7 +139,7 @@ func (r *reader) object() bool {
 	return r.block(ref)
 }
 
-// lost handles an offset that the index does not lead to. Retention or a deletion may have overtaken the look-up; else it is a hole.
+// lost handles an offset that is not where it should be. Retention or a deletion may have overtaken the look-up; else it is a hole.
 func (r *reader) lost(err error) bool {
 	r.p.mu.Lock()
 	gone := r.p.err != nil || r.p.logStart > r.offset
@@ -147,11 +147,21 @@ func (r *reader) lost(err error) bool {
 	if gone {
 		return true // to be told so by the tail
 	}
-	if errors.Is(err, ErrCorrupt) {
+	if !errors.Is(err, ErrCorrupt) {
+		r.err = unavailable(err)
+		return false
+	}
+	// A commit reaches the index before it reaches the partition.
+	switch state, indexErr := r.f.e.index().Partition(r.p.id); {
+	case indexErr != nil:
+		r.err = unavailable(indexErr)
+	case state.LogStart > r.offset:
+		r.err = fmt.Errorf("offset %d: %w: it is not within [%d, %d]", r.offset, ErrOutOfRange, state.LogStart, r.offsets.HighWatermark)
+	case state.End <= r.offset && r.cursor != nil:
+		r.err = fmt.Errorf("offset %d: %w: the partition is being deleted", r.offset, ErrUnavailable)
+	default:
 		r.f.e.o.Events.Damaged(err)
 		r.err = err
-	} else {
-		r.err = unavailable(err)
 	}
 	return false
 }
@@ -170,10 +180,12 @@ func (r *reader) block(ref blockRef) bool {
 			r.cursor.forget()
 		}
 		return true
-	case errors.Is(err, ErrCorrupt): // the load has told it
-		r.err = err
-		return false
 	case err != nil:
+		r.f.e.cache.forget(key)
+		if errors.Is(err, ErrCorrupt) { // the load has told it
+			r.err = err
+			return false
+		}
 		return r.lost(ref.failure(err))
 	}
 	defer b.release()

@@ -407,3 +407,26 @@ func (plainBatches) FindTime(batch []byte, ts int64) (offset, timestamp int64, f
 	}
 	return 0, 0, false, nil
 }
+
+// make3 makes three records with the timestamps of their offsets.
+func make3(base int64) (records []recordbatchtest.Record) {
+	for i := range int64(3) {
+		records = append(records, recordbatchtest.Record{Timestamp: base + i, Value: []byte{byte(i)}})
+	}
+	return records
+}
+
+// untilFails calls fn until it returns an error.
+func (r *readRig) untilFails(fn func() error) {
+	r.t.Helper()
+	deadline := time.After(time.Minute)
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for fn() == nil {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			r.t.Fatal("no error in a minute")
+		}
+	}
+}

@@ -205,9 +205,9 @@ func (r *rig) tryRead(p *engine.Partition, offset int64) (values []string, err e
 	for {
 		resp := r.e.Fetch(r.ctx(), &engine.FetchRequest{MaxBytes: 1 << 20, Timeout: hang, Partitions: []engine.FetchPartition{{Partition: p, Offset: offset, MaxBytes: 1 << 20}}})
 		res := resp.Results[0]
-		if res.Err != nil {
+		if err := res.Err; err != nil {
 			resp.Release()
-			return values, res.Err
+			return values, err
 		}
 		if offset >= res.HighWatermark {
 			resp.Release()
