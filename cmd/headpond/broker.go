@@ -81,7 +81,7 @@ func (b *broker) start(ctx context.Context) error {
 		return err
 	}
 	go func() { b.served <- b.server.Serve(b.kafka) }()
-	return metrics.Register(reg, metrics.Sources{Topics: b.topics, Groups: b.groups, WAL: b.wal.stats, Ready: b.status.isReady})
+	return metrics.Register(reg, metrics.Sources{Topics: b.topics, Groups: b.groups, WAL: b.wal.stats, Engine: b.stats, Ready: b.status.isReady})
 }
 
 func (b *broker) openEngine(ctx context.Context, m *metrics.Metrics) error {

@@ -66,7 +66,7 @@ acknowledged, object storage keeps them.
 
   headpond serve                                     start a broker; no other set-up is needed
   kcat -b 127.0.0.1:9092 -t lines -P -l some.log     write a file's lines
-  kcat -b 127.0.0.1:9092 -t lines -C -e -o beginning read them back`,
+  kcat -b 127.0.0.1:9092 -t lines -C -e              read them back`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	})

@@ -15,7 +15,7 @@ func (b *broker) topics(fn func(metrics.PartitionState)) {
 			}
 			o, err := p.Offsets()
 			if err != nil {
-				continue
+				continue // the log is being opened again
 			}
 			fn(metrics.PartitionState{Topic: t.Name, Partition: i, LogStart: o.LogStart, HighWatermark: o.HighWatermark})
 		}
@@ -24,4 +24,20 @@ func (b *broker) topics(fn func(metrics.PartitionState)) {
 
 // groups tells a scrape of every group.
 func (b *broker) groups(fn func(metrics.GroupState)) {
+	for _, g := range b.server.Groups() {
+		state := metrics.GroupState{Group: g.ID, Members: g.Members}
+		for _, o := range g.Offsets {
+			state.Offsets = append(state.Offsets, metrics.GroupOffset{Topic: o.Topic, Partition: o.Partition, Offset: o.Offset})
+		}
+		fn(state)
+	}
+}
+
+// stats tells a scrape of the engine.
+func (b *broker) stats() metrics.EngineState {
+	s := b.engine.Stats()
+	return metrics.EngineState{
+		Topics: s.Topics, Partitions: s.Partitions,
+		PendingBytes: s.Pending, PendingAge: s.PendingAge, UnsavedCommits: s.Unsaved, TailBytes: s.TailMemory, DirectoryBytes: s.Directory,
+	}
 }

@@ -24,8 +24,9 @@ func TestOffsetsAndLagHaveKafkaExportersNames(t *testing.T) {
 		Groups: func(fn func(GroupState)) {
 			fn(GroupState{"g", 2, []GroupOffset{{"a", 0, 8}, {"a", 1, 9}, {"gone", 3, 4}}})
 		},
-		WAL:   func() (engine.WALStats, bool) { return engine.WALStats{Capacity: 100, Used: 40}, true },
-		Ready: func() bool { return true },
+		WAL:    func() (engine.WALStats, bool) { return engine.WALStats{Capacity: 100, Used: 40}, true },
+		Engine: func() EngineState { return EngineState{PendingBytes: 7} },
+		Ready:  func() bool { return true },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -49,12 +50,15 @@ kafka_topic_partition_current_offset{partition="0",topic="b"} 0
 # TYPE kafka_topic_partitions gauge
 kafka_topic_partitions{topic="a"} 2
 kafka_topic_partitions{topic="b"} 1
+# HELP headpond_upload_pending_bytes Bytes of acknowledged batches that are in no object yet.
+# TYPE headpond_upload_pending_bytes gauge
+headpond_upload_pending_bytes 7
 # HELP headpond_wal_used_bytes Bytes of the log that cannot be used again yet.
 # TYPE headpond_wal_used_bytes gauge
 headpond_wal_used_bytes 40
 `
 	err = testutil.GatherAndCompare(reg, strings.NewReader(want), "kafka_consumergroup_lag", "kafka_consumergroup_lag_sum",
-		"kafka_topic_partition_current_offset", "kafka_topic_partitions", "headpond_wal_used_bytes")
+		"kafka_topic_partition_current_offset", "kafka_topic_partitions", "headpond_wal_used_bytes", "headpond_upload_pending_bytes")
 	if err != nil {
 		t.Error(err)
 	}

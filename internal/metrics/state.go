@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"strconv"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -16,8 +17,21 @@ type Sources struct {
 	Groups func(fn func(GroupState))
 	// WAL reports the log, or false while there is none.
 	WAL func() (engine.WALStats, bool)
+	// Engine reports the engine.
+	Engine func() EngineState
 	// Ready says whether clients are served.
 	Ready func() bool
+}
+
+// EngineState is an engine's state at one moment.
+type EngineState struct {
+	Topics         int
+	Partitions     int
+	PendingBytes   int64         // of batches that are in no object yet
+	PendingAge     time.Duration // of the oldest of them
+	UnsavedCommits int           // that are in the log only
+	TailBytes      int64         // memory of recent batches
+	DirectoryBytes int64         // memory of the directory of what waits for upload
 }
 
 // PartitionState is a partition's offsets.
@@ -64,6 +78,13 @@ var (
 	ready       = desc(prefix+"ready", "1 while clients are served.")
 	walCapacity = desc(prefix+"wal_capacity_bytes", "Room of the log.")
 	walUsed     = desc(prefix+"wal_used_bytes", "Bytes of the log that cannot be used again yet.")
+	topics      = desc(prefix+"topics", "Topics.")
+	partitions  = desc(prefix+"partitions", "Partitions.")
+	pending     = desc(prefix+"upload_pending_bytes", "Bytes of acknowledged batches that are in no object yet.")
+	pendingAge  = desc(prefix+"upload_pending_seconds", "Age of the oldest of them.")
+	unsaved     = desc(prefix+"commits_unsaved", "Commits that are in the log and in no object yet.")
+	tail        = desc(prefix+"tail_memory_bytes", "Memory of recent batches.")
+	directory   = desc(prefix+"directory_memory_bytes", "Memory of the directory of what waits for upload.")
 	walPoisoned = desc(prefix+"wal_poisoned", "1 while the log's handle does not take appends after a failure.")
 )
 
@@ -88,6 +109,16 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 			gauge(walUsed, float64(w.Used))
 			gauge(walPoisoned, number(w.Poisoned != nil))
 		}
+	}
+	if c.s.Engine != nil {
+		e := c.s.Engine()
+		gauge(topics, float64(e.Topics))
+		gauge(partitions, float64(e.Partitions))
+		gauge(pending, float64(e.PendingBytes))
+		gauge(pendingAge, e.PendingAge.Seconds())
+		gauge(unsaved, float64(e.UnsavedCommits))
+		gauge(tail, float64(e.TailBytes))
+		gauge(directory, float64(e.DirectoryBytes))
 	}
 	gauge(brokers, 1)
 	ends := c.topics(gauge)
