@@ -139,7 +139,11 @@ func (ix *Index) openStore() (db *pebble.DB, st *store, err error) {
 	opening := newStore(ix)
 	st = opening
 	defer func() {
-		if r := recover(); r != nil { // Pebble has taken damaged bytes at their word
+		switch r := recover().(type) { // Pebble has met a failure that it has no way to return, or taken damage at its word
+		case nil:
+		case error:
+			db, st, err = nil, nil, ix.classifyOpen(r)
+		default:
 			db, st, err = nil, nil, ix.damaged(fmt.Errorf("%v", r))
 		}
 		if err != nil {

@@ -61,6 +61,9 @@ func (st *store) options() *pebble.Options {
 		},
 	}
 	o.CompactionConcurrencyRange = func() (int, int) { return 1, 1 }
+	// The default scheduler asks ten times a second whether the limit on compactions has changed, which it never does here,
+	// and goes on asking when the store could not be opened.
+	o.Experimental.CompactionScheduler = pebble.NewConcurrencyLimitSchedulerWithNoPeriodicGrantingForTest()
 	return o
 }
 
@@ -126,6 +129,9 @@ func (st *store) close(db *pebble.DB) (err error) {
 	}()
 	return db.Close()
 }
+
+// drainTime is how long reads are kept waiting at most for the replacement of a store that has failed to begin.
+const drainTime = 200 * time.Millisecond
 
 // pendingBatch is a batch that may have to be applied again.
 type pendingBatch struct {
@@ -244,13 +250,9 @@ func (ix *Index) reopen() error {
 		if err := ix.probe(); err != nil {
 			return fmt.Errorf("the store has failed (%w) and cannot be opened again yet: %w", ix.classify(cause), err)
 		}
-		ix.mu.Lock()
-		if ix.readers > 0 {
-			ix.mu.Unlock()
+		if !ix.drain() {
 			return fmt.Errorf("the store has failed and is being read, so that it cannot be opened again yet: %w", ix.classify(cause))
 		}
-		ix.swap = true
-		ix.mu.Unlock()
 		ix.settle()
 		_ = ix.store.close(ix.db) // complains about what has failed
 		ix.flush = nil
@@ -272,6 +274,30 @@ func (ix *Index) reopen() error {
 	ix.db, ix.store, ix.why, ix.swap = db, st, err, false
 	ix.changed.Broadcast()
 	return err
+}
+
+// drain keeps new reads waiting until the ones under way have ended, and says whether they have. It gives up in time: a
+// read's callback may be among those that wait, for a read of its own.
+func (ix *Index) drain() bool {
+	expired := false
+	t := time.AfterFunc(drainTime, func() {
+		ix.mu.Lock()
+		defer ix.mu.Unlock()
+		expired = true
+		ix.changed.Broadcast()
+	})
+	defer t.Stop()
+	ix.mu.Lock()
+	defer ix.mu.Unlock()
+	ix.swap = true
+	for ix.readers > 0 && !expired {
+		ix.changed.Wait()
+	}
+	if ix.readers > 0 {
+		ix.swap = false
+		ix.changed.Broadcast()
+	}
+	return ix.swap
 }
 
 // applyPending brings a store that was opened again to where it was. It may hold some of what is pending, if the failure
