@@ -24,7 +24,7 @@ func (b *broker) topics(fn func(metrics.PartitionState)) {
 
 // groups tells a scrape of every group.
 func (b *broker) groups(fn func(metrics.GroupState)) {
-	for _, g := range b.server.Groups() {
+	for _, g := range b.server.Groups().Groups() {
 		state := metrics.GroupState{Group: g.ID, Members: g.Members}
 		for _, o := range g.Offsets {
 			state.Offsets = append(state.Offsets, metrics.GroupOffset{Topic: o.Topic, Partition: o.Partition, Offset: o.Offset})
