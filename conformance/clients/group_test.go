@@ -86,7 +86,11 @@ func (s *seen) sorted() []string {
 // member joins a group, gives what it reads to s, and returns a function that commits what it has read and leaves.
 type member func(t *testing.T, addr, topic, group, name string, s *seen) (leave func())
 
-func franzMember(opts ...kgo.Opt) member {
+// franzMember is a member of franz-go; with an instance it is a static one.
+func franzMember(instance string, opts ...kgo.Opt) member {
+	if instance != "" {
+		opts = append(opts, kgo.InstanceID(instance))
+	}
 	return func(t *testing.T, addr, topic, group, name string, s *seen) func() {
 		t.Helper()
 		cl, err := load.Client(addr, append([]kgo.Opt{kgo.ConsumerGroup(group), kgo.ConsumeTopics(topic), kgo.DisableAutoCommit(),
@@ -109,6 +113,20 @@ func franzMember(opts ...kgo.Opt) member {
 				t.Errorf("commit: %v", err)
 			}
 			cl.Close()
+			if instance == "" {
+				return
+			}
+			// A static member that closes stays in the group until its session ends, so that it may come back; it is
+			// removed by its instance.
+			adm, err := load.Client(addr)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer adm.Close()
+			left, err := kadm.NewClient(adm).LeaveGroup(deadline(t), kadm.LeaveGroup(group).InstanceIDs(instance))
+			if err != nil || left.Error() != nil {
+				t.Errorf("remove instance %s: %v, %v", instance, err, left.Error())
+			}
 		}
 	}
 }
@@ -166,16 +184,16 @@ func (h saramaHandler) ConsumeClaim(session sarama.ConsumerGroupSession, claim s
 func TestGroupsShareAndResume(t *testing.T) {
 	b := own(t)
 	for name, join := range map[string]member{
-		"franz-go cooperative": franzMember(kgo.Balancers(kgo.CooperativeStickyBalancer())),
-		"franz-go eager":       franzMember(kgo.Balancers(kgo.RangeBalancer())),
-		"franz-go static":      franzMember(), // given an instance below
+		"franz-go cooperative": franzMember("", kgo.Balancers(kgo.CooperativeStickyBalancer())),
+		"franz-go eager":       franzMember("", kgo.Balancers(kgo.RangeBalancer())),
+		"franz-go static":      franzMember(""), // given an instance below
 		"sarama":               saramaMember,
 	} {
 		t.Run(name, func(t *testing.T) {
 			topic, group := newTopic(t, b.Addr, groupPartitions), "group of "+name
 			one, two := join, join
 			if name == "franz-go static" {
-				one, two = franzMember(kgo.InstanceID("one")), franzMember(kgo.InstanceID("two"))
+				one, two = franzMember("one"), franzMember("two")
 			}
 			s := newSeen()
 			leaveOne := one(t, b.Addr, topic, group, "one", s)
@@ -242,7 +260,7 @@ func TestGroupsAreAdministered(t *testing.T) {
 	topic, group := newTopic(t, addr, groupPartitions), "administered"+fmt.Sprint(topics.Add(1))
 	fill(t, addr, topic, 0, 12)
 	s := newSeen()
-	leave := franzMember()(t, addr, topic, group, "one", s)
+	leave := franzMember("")(t, addr, topic, group, "one", s)
 	process.Eventually(t, "all to be read", func() bool { return s.has(12) })
 	cl, err := load.Client(addr)
 	if err != nil {
@@ -270,7 +288,7 @@ func TestGroupsAreAdministered(t *testing.T) {
 		t.Fatal(err)
 	}
 	again := newSeen()
-	leave = franzMember()(t, addr, topic, group, "one", again)
+	leave = franzMember("")(t, addr, topic, group, "one", again)
 	process.Eventually(t, "all to be read again", func() bool { return again.has(12) })
 	leave()
 }

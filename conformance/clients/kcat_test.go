@@ -33,13 +33,22 @@ func (k kcat) pipe(t *testing.T, in io.Reader, addr string, args ...string) []by
 	t.Helper()
 	c := k.command(t, addr, args...)
 	c.Stdin = in
+	out, err := output(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// output runs a command; its error has what it printed on standard error.
+func output(c *exec.Cmd) ([]byte, error) {
 	var errs bytes.Buffer
 	c.Stderr = &errs
 	out, err := c.Output()
 	if err != nil {
-		t.Fatalf("kcat %s: %v\n%s", strings.Join(args, " "), err, errs.Bytes())
+		err = fmt.Errorf("%s: %w\n%s", strings.Join(c.Args, " "), err, errs.Bytes())
 	}
-	return out
+	return out, err
 }
 
 // produce starts a kcat for each record: only so does it take any bytes. It cannot set times.

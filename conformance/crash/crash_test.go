@@ -32,7 +32,7 @@ func killRounds(t *testing.T, c config) {
 		}
 		r.kill(tamper)
 		r.broker.Start()
-		r.judge(round(n))
+		r.judgeRound(n)
 	}
 	r.finish()
 }
@@ -52,7 +52,7 @@ func TestPowerFailuresUnderLoadLoseNothing(t *testing.T) {
 		}
 		r.kill(down)
 		r.broker.Start()
-		r.judge(round(n))
+		r.judgeRound(n)
 	}
 	r.finish()
 }

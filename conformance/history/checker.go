@@ -99,7 +99,7 @@ func (c *Checker) Add(e Event) {
 	case Complete:
 		p := c.partition(e.Partition)
 		p.complete = append(p.complete, e)
-		p.marks = append(p.marks, Event{Kind: Watermark, Asked: e.Asked, At: e.Asked, From: e.From, To: e.To})
+		p.marks = append(p.marks, Event{Kind: Watermark, Asked: e.Asked, At: e.Asked, From: -1, To: e.To})
 	}
 }
 

@@ -172,7 +172,8 @@ func TestEachWayToBeWrongIsNamed(t *testing.T) {
 			return []Event{e}
 		}), []AnomalyKind{Fell}},
 		{"the log start falls", insertBeforeComplete(
-			Event{Kind: Watermark, Asked: 23, At: 24, Partition: part, From: 1, To: 4}), []AnomalyKind{StartFell}},
+			Event{Kind: Watermark, Asked: 23, At: 24, Partition: part, From: 1, To: 4},
+			Event{Kind: Watermark, Asked: 25, At: 26, Partition: part, From: 0, To: 4}), []AnomalyKind{StartFell}},
 		{"a record is sent twice", append(good(), Event{Kind: Sending, ID: id(0), Partition: part}), []AnomalyKind{Inconsistent}},
 		{"an outcome without a sending", append(good(), Event{Kind: Unknown, ID: MakeID(7, 7)}), []AnomalyKind{Inconsistent}},
 		{"two outcomes", append(good(), Event{Kind: Refused, ID: id(3)}), []AnomalyKind{Inconsistent}},

@@ -63,7 +63,7 @@ func (c *Checker) judgeMarks(p *partition) {
 		if e.To < end {
 			c.rep.add(Fell, p.name, e.To, "high watermark %d, was %d before", e.To, end)
 		}
-		if e.From < start {
+		if e.From >= 0 && e.From < start { // a complete reading may begin anywhere
 			c.rep.add(StartFell, p.name, e.From, "log start %d, was %d before", e.From, start)
 		}
 	}

@@ -49,6 +49,7 @@ type Load struct {
 	mu       sync.Mutex
 	failures []error
 	readers  []*history.Log
+	complete map[int32]int64 // up to where each partition was read completely before
 }
 
 // Client returns a client that comes back to a restarted broker within a moment.

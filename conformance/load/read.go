@@ -28,6 +28,19 @@ func (l *Load) newReader() (*history.Log, uint64, error) {
 // ReadAll reads every partition from its log start to the high watermark that the broker tells at the beginning, and
 // writes it to the history as complete.
 func (l *Load) ReadAll(ctx context.Context) error {
+	return l.readFrom(ctx, func(_ int32, start int64) int64 { return start })
+}
+
+// ReadRecent is ReadAll of what came since the last complete reading, and of the overlap before it.
+func (l *Load) ReadRecent(ctx context.Context, overlap int64) error {
+	return l.readFrom(ctx, func(p int32, start int64) int64 {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return max(start, l.complete[p]-overlap)
+	})
+}
+
+func (l *Load) readFrom(ctx context.Context, from func(p int32, start int64) int64) error {
 	log, session, err := l.newReader()
 	if err != nil {
 		return err
@@ -39,6 +52,7 @@ func (l *Load) ReadAll(ctx context.Context) error {
 	at := map[int32]kgo.Offset{}
 	left := map[int32]history.Event{}
 	for p, e := range ends {
+		e.From = min(from(p, e.From), e.To)
 		if e.From < e.To {
 			at[p], left[p] = kgo.NewOffset().At(e.From), e
 			continue
@@ -66,6 +80,7 @@ func (l *Load) ReadAll(ctx context.Context) error {
 			if n := len(p.Records); ok && n > 0 && p.Records[n-1].Offset+1 >= e.To {
 				finished = append(finished, e)
 				delete(left, p.Partition)
+				l.completed(p.Partition, e.To)
 			}
 		})
 		if err := log.Append(finished...); err != nil {
@@ -73,6 +88,15 @@ func (l *Load) ReadAll(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+func (l *Load) completed(p int32, to int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.complete == nil {
+		l.complete = map[int32]int64{}
+	}
+	l.complete[p] = to
 }
 
 // watermarks asks for the ends of all partitions, writes them down, and returns the Complete event of each.
