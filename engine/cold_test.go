@@ -381,8 +381,8 @@ func TestManySmallColdPartitionsProgress(t *testing.T) {
 	}
 	offsets := make(map[*Partition]int64)
 	queue := slices.Clone(parts) // as sessions do: what was served goes to the back
-	left, rounds := partitions*uploads, 0
-	for ; left > 0; rounds++ {
+	left := partitions * uploads
+	for round := 0; left > 0; round++ {
 		var ps []FetchPartition
 		for _, p := range queue {
 			ps = append(ps, FetchPartition{p, offsets[p], 1 << 20})
@@ -401,14 +401,13 @@ func TestManySmallColdPartitionsProgress(t *testing.T) {
 		}
 		resp.Release()
 		if len(served) == 0 {
-			t.Fatalf("round %d brought nothing, %d batches are left", rounds, left)
+			t.Fatalf("round %d brought nothing, %d batches are left", round, left)
 		}
 		queue = append(waiting, served...)
 	}
-	if n := r.store.count(); n > 200 {
+	if n := r.store.count(); n > partitions*uploads/4 {
 		t.Errorf("%d reads of the store for %d blocks", n, partitions*uploads)
 	}
-	t.Logf("%d rounds, %d reads", rounds, r.store.count())
 }
 
 func TestSequentialReaderReadsAheadInLargePieces(t *testing.T) {

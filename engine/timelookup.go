@@ -95,6 +95,7 @@ type timeLookup struct {
 func (l *timeLookup) step(ctx context.Context) (found TimedOffset, more bool, err error) {
 	p := l.p
 	p.mu.Lock()
+	before := l.offset
 	err, l.offset = p.err, max(l.offset, p.logStart)
 	committed, high := p.committed, p.high
 	var hot []tailBatch
@@ -113,6 +114,8 @@ func (l *timeLookup) step(ctx context.Context) (found TimedOffset, more bool, er
 		found, err = l.batches(hot)
 	case cold != nil:
 		found, err = l.chunk(ctx, s.ref(cold.chunk), high)
+	case l.offset == before:
+		err = &CorruptError{Where: s.info.URL, Offset: -1, Reason: fmt.Sprintf("offset %d is neither in the log's directory nor in objects", l.offset)}
 	}
 	return found, true, err
 }
@@ -206,8 +209,8 @@ func (l *timeLookup) objects(ctx context.Context, end int64) (TimedOffset, error
 	for i := run.find(l.offset); i < len(run.Blocks); i++ {
 		ref := blockRef{run: run, i: i}
 		if ref.block().MaxTimestamp >= l.ts {
-			found, err := l.block(ctx, ref)
-			if found != none || err != nil {
+			found, again, err := l.block(ctx, ref)
+			if found != none || again || err != nil {
 				return found, err
 			}
 		}
@@ -216,24 +219,24 @@ func (l *timeLookup) objects(ctx context.Context, end int64) (TimedOffset, error
 	return none, nil
 }
 
-// block searches one block of an object.
-func (l *timeLookup) block(ctx context.Context, ref blockRef) (TimedOffset, error) {
+// block searches one block of an object. again says that the index is to be asked again.
+func (l *timeLookup) block(ctx context.Context, ref blockRef) (found TimedOffset, again bool, err error) {
 	b, err := l.read(ctx, ref)
 	if b == nil {
-		return none, err
+		return none, true, err
 	}
 	defer b.release()
 	for data := b.buf.Bytes(); len(data) > 0; {
 		v := recordbatch.Batch(data)
 		if len(v) < recordbatch.HeaderSize || v.Size() > len(v) || v.Size() < recordbatch.HeaderSize {
-			return none, &CorruptError{Where: ref.String(), Offset: ref.block().Pos, Reason: "the block does not consist of batches"}
+			return none, false, &CorruptError{Where: ref.String(), Offset: ref.block().Pos, Reason: "the block does not consist of batches"}
 		}
 		if found, err := l.batch(data[:v.Size()]); found != none || err != nil {
-			return found, err
+			return found, false, err
 		}
 		data = data[v.Size():]
 	}
-	return none, nil
+	return none, false, nil
 }
 
 // chunk searches the partition's part of a chunk of the log that is not in memory.
