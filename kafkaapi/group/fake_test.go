@@ -243,6 +243,7 @@ type consumer struct {
 	session    time.Duration
 	rebalance  time.Duration
 	generation int32
+	ctx        context.Context // of JoinGroup; nil: the test's
 }
 
 func (c *Coordinator) consumer(t *testing.T, group string) *consumer {
@@ -265,7 +266,11 @@ func (m *consumer) tryJoin() *kmsg.JoinGroupResponse {
 		metadata := kmsg.ConsumerMemberMetadata{Topics: []string{"lines"}, UserData: []byte(p)}
 		req.Protocols = append(req.Protocols, kmsg.JoinGroupRequestProtocol{Name: p, Metadata: metadata.AppendTo(nil)})
 	}
-	resp := m.c.JoinGroup(m.t.Context(), req, Client{"client", "/127.0.0.1"})
+	ctx := m.ctx
+	if ctx == nil {
+		ctx = m.t.Context()
+	}
+	resp := m.c.JoinGroup(ctx, req, Client{"client", "/127.0.0.1"})
 	if resp.ErrorCode == codeNone {
 		m.generation = resp.Generation
 	}

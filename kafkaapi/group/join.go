@@ -47,7 +47,8 @@ func (j *joinCall) answer(r joinResult) {
 	}
 }
 
-// JoinGroup serves versions 0 to 9. It parks until the group's next generation begins, or ctx ends.
+// JoinGroup serves versions 0 to 9. It parks until the group's next generation begins, or ctx ends: then the client is gone, and
+// its group does not wait for it.
 func (c *Coordinator) JoinGroup(ctx context.Context, req *kmsg.JoinGroupRequest, cl Client) *kmsg.JoinGroupResponse {
 	j := c.newJoin(req, cl)
 	code := codeNone
@@ -68,10 +69,34 @@ func (c *Coordinator) JoinGroup(ctx context.Context, req *kmsg.JoinGroupRequest,
 	select {
 	case r = <-j.reply:
 	case <-ctx.Done():
+		s.hangUp(req.Group, j)
 		j.answer(joinResult{code: codeNotCoordinator})
 		r = <-j.reply
 	}
 	return r.response(req)
+}
+
+// hangUp ends the membership of a client that went away while its request was parked; were it counted as having joined, it
+// might be made leader, and the group would wait for its assignment. A client that is there after all is told to join as a
+// new member. A static member keeps its place for its session. The shard may be nil.
+func (s *shard) hangUp(id string, j *joinCall) {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g := s.groups[id]
+	if g == nil || g.dead {
+		return
+	}
+	m := g.members[j.memberID]
+	if m == nil || m.joining != j {
+		return
+	}
+	m.joining = nil
+	if m.instance == nil {
+		g.removeAndRebalance(m)
+	}
 }
 
 func (c *Coordinator) newJoin(req *kmsg.JoinGroupRequest, cl Client) *joinCall {

@@ -1,6 +1,7 @@
 package group
 
 import (
+	"context"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -324,6 +325,36 @@ func TestGroupsAndSessionsAreBounded(t *testing.T) {
 		}
 		b.session, b.group = 10*time.Second, ""
 		wantCode(t, "join", b.tryJoin().ErrorCode, codeInvalidGroupID)
+	})
+}
+
+func TestGroupDoesNotWaitForAClientThatHungUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := start(t, newFakeService("lines"), testOptions)
+		a, b, d := c.consumer(t, "g"), c.consumer(t, "g"), c.consumer(t, "g").static("d")
+		together(t, a)
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		for _, m := range []*consumer{b, d} {
+			m.ctx = ctx
+			wg.Go(func() {
+				if m.instance == nil {
+					m.tryJoin() // for the id
+				}
+				wantCode(t, "join", m.tryJoin().ErrorCode, codeNotCoordinator)
+			})
+		}
+		synctest.Wait()
+		c.wantState(t, "g", "PreparingRebalance", 3)
+		cancel()
+		wg.Wait()
+		c.wantState(t, "g", "PreparingRebalance", 2)
+		d.ctx, d.id = nil, ""
+		wg.Go(func() { d.join() })
+		synctest.Wait()
+		a.join()
+		wg.Wait()
+		c.wantState(t, "g", "CompletingRebalance", 2)
 	})
 }
 
