@@ -74,7 +74,7 @@ func TestFileWALKeepsTheContractOnARealDisk(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			err = waltest.Run(t.Context(), waltest.Harness{Open: opener, Seed: 2}, c)
+			err = waltest.Run(t.Context(), waltest.Harness{Open: opener, Seed: 2, Histories: 4}, c)
 			if errors.Is(err, waltest.ErrNotApplicable) {
 				t.Skip(err)
 			}
