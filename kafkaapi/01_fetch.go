@@ -2,7 +2,6 @@ package kafkaapi
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -17,12 +16,9 @@ import (
 // A fetch waits until there are min bytes, an error, or its time is over; see longpoll.go. The first batch is sent
 // whatever its size. read_committed is read_uncommitted with an empty list of aborted transactions: there are none.
 //
-// Differences: a fetch waits at most [maxWait]. A response is at most as large as FetchMemory/16, so that a client
+// Differences: a fetch waits at most FetchWait. A response is at most as large as FetchMemory/16, so that a client
 // with a larger limit gets it in pieces. A client that says it is a replica, with an id of 0 or more, is refused with
 // INVALID_REQUEST. There is no preferred read replica.
-
-// maxWait bounds how long a fetch waits, so that the end of a client's connection is noticed.
-const maxWait = time.Minute
 
 func handleFetch(r *request) error {
 	req := &r.c.poll.req

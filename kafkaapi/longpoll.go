@@ -35,7 +35,7 @@ func (pl *poller) run(r *request, s *fetchSession) error {
 	sv, req := r.c.s, &pl.req
 	maxBytes := min(max(int(req.MaxBytes), 0), sv.maxFetch)
 	minBytes := max(min(int(req.MinBytes), maxBytes), 0)
-	wait := min(time.Duration(req.MaxWaitMillis)*time.Millisecond, maxWait)
+	wait := min(time.Duration(req.MaxWaitMillis)*time.Millisecond, sv.o.FetchWait)
 	over, waiting := wait <= 0, false
 	for {
 		s.take()

@@ -26,6 +26,9 @@ type Options struct {
 	RequestMemory int64
 	// FetchMemory bounds the bytes of fetch responses that are not yet written. Default 64 MiB.
 	FetchMemory int64
+	// FetchWait is the longest that a fetch waits for records, whatever the client asks for: a client that is gone is
+	// noticed after it at the latest. Default 1 min.
+	FetchWait time.Duration
 	// FirstRequest is how long a new connection has to send its first request. Default 10 s.
 	FirstRequest time.Duration
 	// StallTimeout is how long a client may take to send the rest of a request, or to take a response, beyond the time
@@ -112,8 +115,11 @@ func (o Options) withDefaults() (Options, error) {
 	if o.StallTimeout == 0 {
 		o.StallTimeout = 30 * time.Second
 	}
-	if o.FirstRequest < 0 || o.StallTimeout < 0 {
-		return o, fmt.Errorf("%w: FirstRequest %v and StallTimeout %v must not be negative", engine.ErrInvalid, o.FirstRequest, o.StallTimeout)
+	if o.FetchWait == 0 {
+		o.FetchWait = time.Minute
+	}
+	if o.FirstRequest < 0 || o.StallTimeout < 0 || o.FetchWait < 0 {
+		return o, fmt.Errorf("%w: FirstRequest %v, StallTimeout %v and FetchWait %v must not be negative", engine.ErrInvalid, o.FirstRequest, o.StallTimeout, o.FetchWait)
 	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()
