@@ -39,7 +39,7 @@ func createRace(ctx context.Context, e *env) error {
 	if err != nil {
 		return fmt.Errorf("open a second handle: %w", err)
 	}
-	for round := range 10 {
+	for round := range 5 {
 		if err := raceOnce(ctx, e, other, e.name(fmt.Sprintf("race-%d", round))); err != nil {
 			return errors.Join(err, other.Close())
 		}

@@ -1,9 +1,11 @@
 package objtest
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -103,6 +105,9 @@ func info(ctx context.Context, e *env) error {
 
 // concurrent lets workers do everything at once, each on names of its own, and compares with what each should see.
 func concurrent(ctx context.Context, e *env) error {
+	if err := nested(ctx, e); err != nil {
+		return err
+	}
 	const workers, steps = 6, 60
 	var wg sync.WaitGroup
 	var errs [workers]error
@@ -111,6 +116,24 @@ func concurrent(ctx context.Context, e *env) error {
 	}
 	wg.Wait()
 	return errors.Join(errs[:]...)
+}
+
+// nested puts an object, and does everything else, from within the reader of a put of the same object.
+func nested(ctx context.Context, e *env) error {
+	name, other := e.name("nested"), e.name("other")
+	data := pattern(name, 5000)
+	var inner error
+	within := calls(func() {
+		inner = errors.Join(e.put(ctx, name, data), e.holds(ctx, name, data), e.store.Create(ctx, other, data), e.store.Delete(ctx, []string{other}), e.lacks(ctx, other))
+	})
+	r := io.MultiReader(bytes.NewReader(data[:2000]), within, bytes.NewReader(data[2000:]))
+	if err := e.store.Put(ctx, name, onlyReader{r}, int64(len(data))); err != nil {
+		return fmt.Errorf("put with another of the same name in its midst: %w", err)
+	}
+	if inner != nil {
+		return fmt.Errorf("within a put of the same name: %w", inner)
+	}
+	return e.holds(ctx, name, data)
 }
 
 func worker(ctx context.Context, e *env, w, steps int) error {
@@ -194,5 +217,5 @@ func closed(ctx context.Context, e *env) error {
 	if err := e.open(ctx); err != nil {
 		return err
 	}
-	return errors.Join(e.holds(ctx, name, nil), e.lacks(ctx, e.name("new")))
+	return e.lacks(ctx, e.name("new"))
 }

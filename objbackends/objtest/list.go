@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/headpond/headpond/engine"
@@ -106,47 +107,37 @@ func listMany(ctx context.Context, e *env) error {
 	return nil
 }
 
-// listChanging lists while other objects come and go.
+// listChanging deletes and puts other objects from within the list, among the stable ones in the order of names, so that
+// pages and directory blocks shift under it.
 func listChanging(ctx context.Context, e *env) error {
-	stable := func(i int) string { return e.name(fmt.Sprintf("stable-%04d", i)) }
-	n := min(e.h.Many, 300)
-	if err := fill(ctx, e, n, stable); err != nil {
+	n := min(e.h.Many, 1200)
+	stable := func(i int) string { return e.name(fmt.Sprintf("%04d-stable", i)) }
+	passing := func(i int) string { return e.name(fmt.Sprintf("%04d-passing", i)) }
+	if err := errors.Join(fill(ctx, e, n, stable), fill(ctx, e, n, passing)); err != nil {
 		return err
 	}
-	var wg sync.WaitGroup
-	var churnErr error
-	stop := make(chan struct{})
-	wg.Go(func() {
-		for i := 0; ; i++ {
-			select {
-			case <-stop:
-				return
-			default:
-			}
-			// Among the stable ones in the order of names, so that pages and directory blocks shift.
-			name := e.name(fmt.Sprintf("stable-%04d-%d", i%n, i))
-			if churnErr = errors.Join(e.put(ctx, name, nil), e.store.Delete(ctx, []string{name})); churnErr != nil {
-				return
-			}
+	var bad error
+	seen := map[string]bool{}
+	err := e.store.List(ctx, e.prefix, func(a engine.ObjectAttrs) bool {
+		if seen[a.Name] {
+			bad = fmt.Errorf("list shows %s twice", a.Name)
 		}
+		seen[a.Name] = true
+		if i := len(seen); strings.HasSuffix(a.Name, "-stable") && i%10 == 0 {
+			gone := []string{passing((i / 10) % n), passing((i/10 + n/2) % n)}
+			bad = errors.Join(bad, e.store.Delete(ctx, gone), e.put(ctx, e.name(fmt.Sprintf("%04d-new", i)), nil))
+		}
+		return bad == nil
 	})
-	err := func() error {
-		for range 5 {
-			got, err := e.list(ctx, e.prefix)
-			if err != nil {
-				return err
-			}
-			for i := range n {
-				if _, there := got[stable(i)]; !there {
-					return fmt.Errorf("list does not show %s", stable(i))
-				}
-			}
+	if err := errors.Join(err, bad); err != nil {
+		return err
+	}
+	for i := range n {
+		if !seen[stable(i)] {
+			return fmt.Errorf("list does not show %s", stable(i))
 		}
-		return nil
-	}()
-	close(stop)
-	wg.Wait()
-	return errors.Join(err, churnErr)
+	}
+	return nil
 }
 
 func listStops(ctx context.Context, e *env) error {

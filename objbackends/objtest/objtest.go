@@ -150,8 +150,9 @@ func (e *env) get(ctx context.Context, name string, off, n int64) ([]byte, error
 	if err != nil {
 		return nil, err
 	}
-	b, err := io.ReadAll(r)
-	return b, errors.Join(err, r.Close())
+	var b bytes.Buffer
+	_, err = b.ReadFrom(r)
+	return b.Bytes(), errors.Join(err, r.Close())
 }
 
 // holds checks that get, head and list all show the object with these bytes.
