@@ -3,6 +3,7 @@ package filewal
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/headpond/headpond/engine"
@@ -78,10 +79,17 @@ func (w *wal) grow(head header, slot int) {
 	} else {
 		w.head = head
 		w.files = append(w.files, f)
-		w.free = append([]int{slot}, w.free...) // used after those that were written before
+		w.freeLocked(slot)
 	}
 	close(w.grown)
 	w.releaseLocked()
+}
+
+// freeLocked gives a file back. The lowest is used first: its blocks have been written before, which makes syncs cheaper,
+// and the highest goes when the log is made smaller.
+func (w *wal) freeLocked(slot int) {
+	i, _ := slices.BinarySearchFunc(w.free, slot, func(a, b int) int { return b - a })
+	w.free = slices.Insert(w.free, i, slot)
 }
 
 // addSlot makes a segment file durable and then the header that counts it.

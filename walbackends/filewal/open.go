@@ -267,9 +267,9 @@ func (w *wal) begin(found *recovered, fresh bool) error {
 	if err := w.extend(); err != nil {
 		return err
 	}
-	for slot := len(w.files) - 1; slot >= 0; slot-- {
+	for slot := range w.files {
 		if !w.isLive(slot) {
-			w.free = append(w.free, slot)
+			w.freeLocked(slot)
 		}
 	}
 	w.recycleLocked()
@@ -340,10 +340,12 @@ func (w *wal) isLive(slot int) bool {
 	return false
 }
 
-// shrink removes the last files of a log whose capacity was made smaller, as far as they hold nothing.
+// shrink removes the last files of a log whose capacity was made smaller, as far as they hold nothing. Beside those that
+// do, it leaves room for what leads to a trim.
 func (w *wal) shrink() error {
 	n := len(w.files)
-	for n > w.limit && !w.isLive(n-1) {
+	least := len(w.live) + 2 + int(reserve(uint64(n)*w.geo.segment)/w.geo.segment)
+	for n > max(w.limit, least) && !w.isLive(n-1) {
 		n--
 	}
 	if n == len(w.files) {

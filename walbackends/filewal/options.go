@@ -47,6 +47,8 @@ type Options struct {
 	IdleAfter time.Duration
 	// FS is where the directory lies. nil is the operating system's file system.
 	FS vfs.FS
+
+	firstBytes int64 // of segments to make at open; 0 is the constant
 }
 
 // withDefaults fills in what is zero and refuses what contradicts itself.
@@ -69,6 +71,9 @@ func (o Options) withDefaults() (Options, error) {
 	if o.FS == nil {
 		o.FS = vfs.OS
 	}
+	if o.firstBytes == 0 {
+		o.firstBytes = firstBytes
+	}
 	switch {
 	case o.SegmentBytes < minSegment || o.SegmentBytes%sector != 0 || o.SegmentBytes > frame.MaxPayload:
 		return o, fmt.Errorf("%w: file WAL: a segment of %d bytes; it must be a multiple of %d from %d to %d",
@@ -89,5 +94,5 @@ func (o Options) segments(segment uint64) int {
 
 // first is how many of them are made when the log is opened. The rest is added while it is used.
 func (o Options) first(segment uint64) int {
-	return min(o.segments(segment), max(minSegments, int(firstBytes/segment)))
+	return min(o.segments(segment), max(minSegments, int(uint64(o.firstBytes)/segment)))
 }

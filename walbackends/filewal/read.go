@@ -180,7 +180,7 @@ func (w *wal) recycleLocked() {
 	}
 	n := 0
 	for n+1 < len(w.live) && w.live[n].pins == 0 && w.live[n+1].first <= w.trim {
-		w.free = append(w.free, w.live[n].slot)
+		w.freeLocked(w.live[n].slot)
 		n++
 	}
 	w.live = slices.Delete(w.live, 0, n)
