@@ -19,10 +19,10 @@ func opener(fsys func() vfs.FS, dir string) func(context.Context) (engine.Object
 
 func TestContractOnDisk(t *testing.T) {
 	for _, c := range objtest.Checks() {
+		if c.Crashes {
+			continue // TestContractAfterCrash does that in memory
+		}
 		t.Run(c.Name, func(t *testing.T) {
-			if c.Crashes {
-				t.Skip("the machine's disk is not crashed: TestContractAfterCrash does that in memory")
-			}
 			h := objtest.Harness{Open: opener(func() vfs.FS { return vfs.OS }, t.TempDir()), Many: 300}
 			if err := objtest.Run(t.Context(), h, c); err != nil {
 				t.Error(err)
