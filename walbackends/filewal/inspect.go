@@ -55,7 +55,7 @@ type FrameReport struct {
 }
 
 // Inspect reads a log and changes nothing, whether or not an owner is writing to it. visit, when not nil, sees each frame
-// in order. An error says that there is no log or that it is another one's; what is wrong with a log is in the report.
+// in order, once the log as a whole was found intact. An error says that there is no log or that it is another one's; what is wrong with a log is in the report.
 // A nil fsys is the operating system's.
 func Inspect(ctx context.Context, dir string, fsys vfs.FS, visit func(FrameReport)) (Report, error) {
 	if fsys == nil {
@@ -88,12 +88,8 @@ func (w *wal) inspect(ctx context.Context, visit func(FrameReport)) (Report, err
 		return out, nil
 	}
 	r := recovery{ctx: ctx, dir: w.dir, geo: w.geo, id: head.id, files: w.files, moving: true}
-	r.visit = func(slot int, h *frame.Header) {
-		out.add(slotName(w.dir, slot), h)
-		if visit != nil {
-			visit(FrameReport{slotName(w.dir, slot), int64(h.Place), h.Size(sector), *h})
-		}
-	}
+	r.restart = func() { out.Frames, out.Segments, out.Epochs = 0, nil, nil }
+	r.visit = func(slot int, h *frame.Header) { out.add(slotName(w.dir, slot), h) }
 	found, err := r.run()
 	out.Err = err
 	if found == nil {
@@ -105,6 +101,13 @@ func (w *wal) inspect(ctx context.Context, visit func(FrameReport)) (Report, err
 		return out, nil
 	}
 	w.live, w.done, w.trim = found.live, out.End, found.trim
+	if visit != nil {
+		for _, seg := range found.live {
+			if out.Err = w.visit(seg, visit); out.Err != nil {
+				return out, nil
+			}
+		}
+	}
 	out.Err = w.each(ctx, min(max(found.trim, found.live[0].first), out.End), out.End,
 		func(_ engine.Position, b []byte) (bool, error) {
 			out.ReplayRecords++
@@ -112,6 +115,22 @@ func (w *wal) inspect(ctx context.Context, visit func(FrameReport)) (Report, err
 			return true, nil
 		})
 	return out, nil
+}
+
+// visit shows the frames of a segment.
+func (w *wal) visit(seg *segment, fn func(FrameReport)) error {
+	s := scanner{
+		id: w.head.id, file: seg.file, segment: int64(w.geo.segment), lap: seg.lap, ahead: readAhead,
+	}
+	for off := int64(0); off < seg.end; {
+		h, _, err := s.at(off)
+		if err != nil {
+			return w.unreadable(seg, off, err)
+		}
+		fn(FrameReport{seg.file.Name(), off, h.Size(sector), h})
+		off += int64(h.Size(sector))
+	}
+	return nil
 }
 
 func (o *Report) add(file string, h *frame.Header) {

@@ -32,6 +32,8 @@ type recovery struct {
 	moving bool
 	// visit, when set, sees each frame that belongs to the log.
 	visit func(slot int, h *frame.Header)
+	// restart, when set, is called before the log is read from its beginning: what visit saw before does not count.
+	restart func()
 
 	window []byte
 }
@@ -53,8 +55,25 @@ type head struct {
 	frame frame.Header
 }
 
-// run finds the segments, and walks the log from the one that holds the trim position to its end.
+// run reads the log. Where an owner may be using files anew meanwhile, what looks like damage is looked at again.
 func (r *recovery) run() (*recovered, error) {
+	out, err := r.once()
+	for range 3 {
+		if !r.moving || !errors.Is(err, engine.ErrCorrupt) && !errors.Is(err, engine.ErrUnavailable) {
+			break
+		}
+		if again, err := r.once(); err == nil {
+			return again, nil
+		}
+	}
+	return out, err
+}
+
+// once finds the segments, and walks the log from the one that holds the trim position to its end.
+func (r *recovery) once() (*recovered, error) {
+	if r.restart != nil {
+		r.restart()
+	}
 	heads, unknown, err := r.heads()
 	if err != nil {
 		return nil, err
