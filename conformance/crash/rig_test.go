@@ -53,9 +53,11 @@ func start(t *testing.T, c config) *rig {
 	t.Logf("repeat with -args -seed %d -rounds %d", seed, *rounds)
 	r := &rig{t: t, rng: rand.New(rand.NewPCG(seed, 0))}
 	// A small log wraps, and what is in it is uploaded, trimmed and deleted all the time.
+	pace := 30 * time.Millisecond
 	pc := process.Config{Args: append([]string{"--memory", "64MiB", "--upload-age", "100ms", "--upload-size", "1MiB", "--delete-grace", "1ms"}, c.args...)}
 	if c.race || *raceBuild {
 		pc.Binary = process.RaceBinary(t)
+		pace *= 5 // such a broker takes longer to start, and what is sent meanwhile is read in every round
 	}
 	if c.onDisk {
 		if err := disk.Available(); err != nil {
@@ -82,7 +84,7 @@ func start(t *testing.T, c config) *rig {
 	var err error
 	r.load, err = load.Start(load.Options{
 		Addr: r.broker.Addr, Topic: topic, Partitions: partitions, Dir: t.TempDir(), Seed: seed,
-		FirstProducer: 1, MaxValue: 100_000, Pace: 30 * time.Millisecond,
+		FirstProducer: 1, MaxValue: 100_000, Pace: pace,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -47,6 +47,7 @@ type proc struct {
 	cmd  *exec.Cmd
 	done chan struct{} // closed when it has ended
 	err  error         // how, once done is closed
+	from int64         // where its part of the log begins
 }
 
 // New prepares a broker and does not start it. It is killed at the end of the test, and its log is printed if the test failed.
@@ -108,7 +109,7 @@ func (b *Broker) Launch() error {
 	cmd.Env = append(environment(), b.cfg.Env...)
 	cmd.Stdout, cmd.Stderr = b.log.f, b.log.f
 	dieWithParent(cmd)
-	p := &proc{cmd: cmd, done: make(chan struct{})}
+	p := &proc{cmd: cmd, done: make(chan struct{}), from: b.log.size()}
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start the broker: %w", err)
 	}
@@ -140,7 +141,7 @@ func (b *Broker) waitReady(p *proc) error {
 		}
 		select {
 		case <-p.done:
-			return &ExitError{Code: p.cmd.ProcessState.ExitCode(), Output: string(b.log.tail(4 << 10))}
+			return &ExitError{Code: p.cmd.ProcessState.ExitCode(), Output: string(b.log.tail(min(b.log.size()-p.from, 64<<10)))}
 		case <-ctx.Done():
 			return fmt.Errorf("the broker was not ready within %v", Deadline)
 		case <-tick.C:
@@ -151,12 +152,13 @@ func (b *Broker) waitReady(p *proc) error {
 // ExitError says that a broker ended by itself when it should have become ready.
 type ExitError struct {
 	Code   int
-	Output string // the end of what it printed
+	Output string // what this run printed
 }
 
-// Error has the exit code and the output.
+// Error has the exit code and the last line of the output, where a broker says why.
 func (e *ExitError) Error() string {
-	return fmt.Sprintf("the broker ended with code %d: %s", e.Code, strings.TrimSpace(e.Output))
+	lines := strings.Split(strings.TrimSpace(e.Output), "\n")
+	return fmt.Sprintf("the broker ended with code %d: %s", e.Code, lines[len(lines)-1])
 }
 
 // Ready asks once whether the broker says that it is ready.

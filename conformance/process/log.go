@@ -31,3 +31,11 @@ func (l *logFile) tail(n int64) []byte {
 	got, _ := f.ReadAt(buf, st.Size()-n)
 	return buf[:got]
 }
+
+func (l *logFile) size() int64 {
+	st, err := os.Stat(l.path)
+	if err != nil {
+		return 0
+	}
+	return st.Size()
+}

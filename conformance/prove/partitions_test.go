@@ -17,7 +17,10 @@ func TestTenThousandPartitions(t *testing.T) {
 	_, seed := random(t)
 	b := start(t, "--memory", "512MiB")
 	heap := func() float64 {
-		v, _ := metric(t, b, "go_memstats_heap_inuse_bytes")
+		v, err := b.Metric("go_memstats_heap_inuse_bytes")
+		if err != nil {
+			t.Fatal(err)
+		}
 		return v
 	}
 	empty := heap()

@@ -6,8 +6,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"regexp"
-	"strconv"
 	"testing"
 
 	"github.com/headpond/headpond/conformance/process"
@@ -53,24 +51,6 @@ func deadline(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*process.Deadline)
 	t.Cleanup(cancel)
 	return ctx
-}
-
-// metric reads one value without labels from the admin address; false when it is not there.
-func metric(t *testing.T, b *process.Broker, name string) (float64, bool) {
-	t.Helper()
-	page, err := b.Get("/metrics")
-	if err != nil {
-		t.Fatal(err)
-	}
-	m := regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(name) + `(?:\{[^}]*\})? (\S+)$`).FindStringSubmatch(page)
-	if m == nil {
-		return 0, false
-	}
-	v, err := strconv.ParseFloat(m[1], 64)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return v, true
 }
 
 // resident reads the broker's resident set.
