@@ -47,7 +47,7 @@ func (g *Gate) Run(ctx context.Context, selected, all []Stage, listFile string) 
 		}
 	}
 	step("prepare", func() error { return g.prepare(ctx, selected) })
-	if results[0].err == nil {
+	if len(results) > 0 && results[0].err == nil {
 		for _, s := range selected {
 			step(s.Name, func() error { return g.stage(ctx, s, all, listFile) })
 		}
@@ -64,25 +64,28 @@ func (g *Gate) stage(ctx context.Context, s Stage, all []Stage, listFile string)
 		}
 		packages = ExpandRest(s, all, list[0], list[1:])
 	}
+	env := []string{notrun.File + "=" + listFile}
 	flags := s.Flags
-	if slices.Contains(flags, "-race") {
-		if _, err := exec.LookPath("cc"); err != nil {
-			// The race detector needs cgo.
-			if g.Strict {
-				return fmt.Errorf("the race detector needs a C compiler, and there is none")
-			}
-			flags = slices.DeleteFunc(slices.Clone(flags), func(f string) bool { return f == "-race" })
-			if err := notrun.Note("stage "+s.Name, "race detector: no C compiler; ran without it"); err != nil {
-				return err
-			}
+	if _, err := exec.LookPath("cc"); err != nil && slices.Contains(flags, "-race") {
+		// The race detector needs cgo.
+		if g.Strict {
+			return fmt.Errorf("the race detector needs a C compiler, and there is none")
 		}
+		flags = slices.DeleteFunc(slices.Clone(flags), func(f string) bool { return f == "-race" })
+		if err := notrun.Note("stage "+s.Name, "race detector: no C compiler; ran without it"); err != nil {
+			return err
+		}
+	}
+	if !slices.Contains(flags, "-race") {
+		// As the binary is built, so that little is compiled twice.
+		env = append(env, "CGO_ENABLED=0")
 	}
 	var own []string // flags of the tests themselves, which go test wants last
 	if i := slices.Index(flags, "-args"); i >= 0 {
 		flags, own = flags[:i], flags[i:]
 	}
 	args := slices.Concat([]string{"test"}, flags, packages, own)
-	return g.Command(ctx, []string{notrun.File + "=" + listFile}, "go", args...)
+	return g.Command(ctx, env, "go", args...)
 }
 
 // packages lists the module's path and then every package's.
