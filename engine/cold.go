@@ -54,6 +54,8 @@ func (r blockRef) failure(err error) error {
 	case r.chunk == nil && (errors.Is(err, ErrNotFound) || errors.Is(err, ErrInvalid)):
 		return &CorruptError{Where: r.String(), Offset: r.block().Pos, Err: err,
 			Reason: "the index says that the block is here, and the store does not have it"}
+	case errors.Is(err, ErrClosed):
+		return fmt.Errorf("%w: read %s: %v", ErrUnavailable, r, err) // the log is about to be opened again, or the engine ends
 	}
 	return unavailable(err)
 }

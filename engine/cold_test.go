@@ -127,6 +127,34 @@ func TestAbsentObjectIsNamedAndNothingIsSkipped(t *testing.T) {
 	})
 }
 
+func TestShortenedObjectIsNamed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newReadRig(t, 16<<20)
+		defer r.close()
+		p := r.partition(0)
+		r.segment("short", p, 2, 1000)
+		r.store.objects["short"] = r.store.objects["short"][:1500]
+		first := r.fetch(p, 0, 1)
+		if got := r.offsets(first.Results[0]); len(got) != 1 {
+			t.Errorf("batches %v, want the one that is there", got)
+		}
+		first.Release()
+		err := ErrUnavailable
+		for i := 0; i < 10 && errors.Is(err, ErrUnavailable); i++ { // until the attempts to get the rest have ended
+			resp := r.fetch(p, 1, 1<<20)
+			err = resp.Results[0].Err
+			resp.Release()
+		}
+		if !errors.Is(err, ErrCorrupt) {
+			t.Errorf("error %v, want ErrCorrupt", err)
+		}
+		var where *CorruptError
+		if len(r.damaged) == 0 || !errors.As(r.damaged[0], &where) || where.Where != "short" || where.Offset != 1500 {
+			t.Errorf("damage %v, want one that names object and position", r.damaged)
+		}
+	})
+}
+
 func TestObjectThatMovedIsFoundAgain(t *testing.T) {
 	r := newReadRig(t, 16<<20)
 	defer r.close()

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"time"
@@ -59,7 +60,7 @@ func (l *load) release(waiter chan struct{}) {
 func (c *blockCache) loadBehind(refs []blockRef) bool {
 	_, refs = c.missing(refs, nil)
 	for _, x := range c.extents(refs) {
-		n := min(charge(x), c.limits.reads)
+		n := c.charge(x)
 		c.mu.Lock()
 		room := c.roomLocked(n)
 		c.mu.Unlock()
@@ -82,7 +83,7 @@ func (f *fetch) demand(ctx context.Context) error {
 	joined, refs := c.missing(f.plan(), f.woken)
 	f.loads = append(f.loads, joined...)
 	for _, x := range c.extents(refs) {
-		n := min(charge(x), c.limits.reads)
+		n := c.charge(x)
 		if !c.reads.TryAcquire(n) {
 			if len(f.loads) > 0 {
 				return nil
@@ -206,6 +207,9 @@ func (l *load) readObject(ctx context.Context) map[blockKey]loaded {
 	object := l.refs[0].run.Object
 	pos, end := span(l.refs)
 	buf, err := l.c.e.store.get(ctx, object, pos, end-pos)
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		err = l.c.shortened(object, end, err)
+	}
 	if err != nil {
 		for _, r := range l.refs {
 			blocks[r.key()] = loaded{err: err}
@@ -218,6 +222,17 @@ func (l *load) readObject(ctx context.Context) map[blockKey]loaded {
 		blocks[r.key()] = loaded{b, err}
 	}
 	return blocks
+}
+
+// shortened tells whether a body that ended early did so because the object is shorter than it should be.
+func (c *blockCache) shortened(object string, end int64, err error) error {
+	ctx, cancel := context.WithTimeout(c.context(), c.e.o.StoreTimeout)
+	defer cancel()
+	attrs, headErr := c.e.store.head(ctx, object)
+	if headErr != nil || attrs.Size >= end {
+		return err
+	}
+	return &CorruptError{Where: object, Offset: attrs.Size, Reason: fmt.Sprintf("the object ends here; the index knows %d bytes of it", end)}
 }
 
 // cut makes a block of what was read from pos on. Bytes that are not what was written are asked for once more: what is wrong may
@@ -395,6 +410,14 @@ func (c *blockCache) extents(refs []blockRef) [][]blockRef {
 func span(refs []blockRef) (pos, end int64) {
 	last := refs[len(refs)-1].block()
 	return refs[0].block().Pos, last.Pos + int64(last.Len)
+}
+
+// minCharge is the least that a load counts as, which bounds how many run.
+const minCharge = 32 << 10
+
+// charge is what a load takes of reads. A load that is larger than all of it runs alone.
+func (c *blockCache) charge(refs []blockRef) int64 {
+	return min(max(charge(refs), minCharge), c.limits.reads)
 }
 
 // charge is the memory that a load takes at most: of the bytes read, and of their copies where they are cut into several blocks.

@@ -180,6 +180,8 @@ func (r *reader) block(ref blockRef) bool {
 			r.cursor.forget()
 		}
 		return true
+	case err != nil && r.superseded(ref):
+		return true // the log was opened again, and the partition has a new directory of it
 	case err != nil:
 		r.f.e.cache.forget(key)
 		if errors.Is(err, ErrCorrupt) { // the load has told it
@@ -204,6 +206,13 @@ func (r *reader) block(ref blockRef) bool {
 		r.f.e.cache.finished(key)
 	}
 	return !full && r.err == nil
+}
+
+// superseded tells whether the block is of an earlier opening of the log.
+func (r *reader) superseded(ref blockRef) bool {
+	r.p.mu.Lock()
+	defer r.p.mu.Unlock()
+	return ref.chunk != nil && (r.p.s != ref.s || r.p.err != nil)
 }
 
 // objectBatches adds the batches of an object's block from the offset on. They lie one after another, so that they are one piece.

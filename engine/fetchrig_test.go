@@ -327,7 +327,11 @@ func (s *fakeStore) Get(ctx context.Context, name string, off, n int64) (io.Read
 	s.mu.Unlock()
 	var data []byte
 	if ok {
-		data = bytes.Clone(object[off:min(off+n, int64(len(object)))])
+		size := int64(len(object))
+		if off > size {
+			return nil, fmt.Errorf("get %s from %d: %w: it has %d bytes", name, off, ErrInvalid, size)
+		}
+		data = bytes.Clone(object[off:min(off+n, size)])
 	}
 	if hook != nil {
 		if err := hook(ctx, name, off, data); err != nil {
@@ -338,6 +342,15 @@ func (s *fakeStore) Get(ctx context.Context, name string, off, n int64) (io.Read
 		return nil, fmt.Errorf("get %s: %w", name, ErrNotFound)
 	}
 	return io.NopCloser(bytes.NewReader(data)), nil
+}
+
+func (s *fakeStore) Head(_ context.Context, name string) (ObjectAttrs, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if o, ok := s.objects[name]; ok {
+		return ObjectAttrs{Name: name, Size: int64(len(o))}, nil
+	}
+	return ObjectAttrs{}, fmt.Errorf("head %s: %w", name, ErrNotFound)
 }
 
 func (s *fakeStore) count() int {

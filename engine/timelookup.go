@@ -288,7 +288,7 @@ func (c *blockCache) read(ctx context.Context, ref blockRef) (*block, error) {
 		}
 		loads, rest := c.missing([]blockRef{ref}, woken)
 		if len(rest) > 0 {
-			n := min(charge(rest), c.limits.reads)
+			n := c.charge(rest)
 			if err := c.reads.Acquire(ctx, n); err != nil {
 				return nil, fmt.Errorf("%w: read %s: %w", ErrUnavailable, ref, err)
 			}
