@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -157,4 +158,38 @@ func TestCloseWaitsForReaders(t *testing.T) {
 	if err := <-closed; err != nil {
 		t.Error(err)
 	}
+}
+
+// A commit larger than the table in memory is written at once, and may leave Sync nothing to write.
+func TestSyncAfterALargeCommitIsNoFailure(t *testing.T) {
+	fs := &hookFS{FS: vfs.NewMem()}
+	ix := mustOpen(t, "index", index.Options{FS: fs, MemTableBytes: 64 << 10})
+	written := make(chan struct{}, 1000)
+	fs.setHook(func(op, name string) error {
+		if op == "sync" && strings.Contains(name, "MANIFEST") {
+			written <- struct{}{}
+		}
+		return nil
+	})
+	var prev uint32
+	for seq := range uint64(30) {
+		for len(written) > 0 {
+			<-written
+		}
+		c := &engine.Commit{Seq: seq + 1, Prev: prev, Producers: []engine.ProducerSnapshot{{State: make([]byte, 40<<10)}}}
+		prev = c.Sum()
+		mustApply(t, ix, c)
+		select {
+		case <-written:
+		case <-time.After(time.Minute):
+			t.Fatal("a large commit is not written by itself")
+		}
+		for range 100 {
+			runtime.Gosched() // the flush is about to end
+		}
+		if err := ix.Sync(t.Context()); err != nil {
+			t.Fatalf("after commit %d: %v", c.Seq, err)
+		}
+	}
+	mustClose(t, ix)
 }

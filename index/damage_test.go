@@ -121,13 +121,13 @@ func TestFlippedByteIsFoundOutOrLeavesTheStateAfterSomeCommit(t *testing.T) {
 	found := map[string]int{}
 	for _, name := range names {
 		good := readAll(t, mem, "index/"+name)
-		for n := 0; n < 40 && len(good) > 0; n++ {
+		for n := 0; n < 20 && len(good) > 0; n++ {
 			at := rng.IntN(len(good))
 			switch {
-			case n < 12: // footers and the heads of files
-				at = len(good) - 1 - n*len(good)/12/8
-			case n < 20:
-				at = (n - 12) % len(good)
+			case n < 6: // footers and the heads of files
+				at = len(good) - 1 - n*len(good)/6/8
+			case n < 10:
+				at = (n - 6) % len(good)
 			}
 			fs := mem.CrashClone(vfs.CrashCloneCfg{})
 			bad := append([]byte(nil), good...)

@@ -31,12 +31,12 @@ func TestFailingDiskStopsWritesUntilItHeals(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			reached := 0
-			for n := 0; n < 90; n += 3 {
+			for n := 0; n < 90; n += 8 {
 				if failFrom(t, n, c.cause, c.want, c.once) {
 					reached++
 				}
 			}
-			if reached < 10 {
+			if reached < 4 {
 				t.Errorf("only %d of the changes were made to fail", reached)
 			}
 		})

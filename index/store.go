@@ -24,10 +24,11 @@ type store struct {
 	ix   *Index
 	gate *gate
 
-	mu      sync.Mutex
-	corrupt error         // damage that background work has met
-	failed  chan struct{} // closed and replaced at each failure of a flush
-	err     error         // the last of them
+	mu       sync.Mutex
+	corrupt  error         // damage that background work has met
+	flushErr error         // what the last flush ended with, be it a failure or not
+	failed   chan struct{} // closed and replaced at each failure of a flush
+	err      error         // the last of them
 }
 
 func newStore(ix *Index) *store {
@@ -53,11 +54,7 @@ func (st *store) options() *pebble.Options {
 		EventListener: &pebble.EventListener{
 			BackgroundError: st.backgroundError,
 			DataCorruption:  func(info pebble.DataCorruptionInfo) { st.noteCorrupt(info.Details) },
-			FlushEnd: func(info pebble.FlushInfo) {
-				if info.Err != nil {
-					st.flushFailed(info.Err)
-				}
-			},
+			FlushEnd:        st.flushEnded,
 		},
 	}
 	o.CompactionConcurrencyRange = func() (int, int) { return 1, 1 }
@@ -67,15 +64,28 @@ func (st *store) options() *pebble.Options {
 	return o
 }
 
-// backgroundError is called with the store's lock held.
+func (st *store) flushEnded(info pebble.FlushInfo) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.flushErr = info.Err
+}
+
+// backgroundError is mostly called with the Pebble store's lock held. A flush that failed comes here after flushEnded with
+// the same error; one of nothing ends with an error too, but is no failure and does not come here.
 func (st *store) backgroundError(err error) {
+	st.mu.Lock()
+	ofFlush := st.flushErr != nil && errors.Is(err, st.flushErr)
+	st.mu.Unlock()
+	if ofFlush {
+		st.flushFailed(err)
+	}
 	if pebble.IsCorruptionError(err) {
 		st.noteCorrupt(err)
 	}
-	if st.gate.frozen() != nil {
-		// Pebble tries again at once and without end, until the store is replaced. Some of its work fails before it
-		// comes to a file, where the gate would hold it.
-		t := time.NewTimer(time.Millisecond)
+	if st.gate.frozen() != nil || st.damage() != nil {
+		// Pebble tries again at once and without end, until the store is closed. Some of its work fails before it comes to
+		// create a file, where the gate would hold it.
+		t := time.NewTimer(10 * time.Millisecond)
 		defer t.Stop()
 		select {
 		case <-t.C:
