@@ -69,12 +69,8 @@ func handleProduce(r *request) error {
 	}()
 	p.handOver(frame, timeout)
 	p.mu.Lock()
-	p.left--
-	ready := p.left == 0 && !p.answered
-	if ready {
-		p.answerLocked(frame)
-	}
-	p.mu.Unlock()
+	defer p.mu.Unlock()
+	p.lastLocked(frame)
 	return nil
 }
 
@@ -173,19 +169,14 @@ func (p *produce) done(f *frame, t *topic, i, j, size int, appendTime int64, a e
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.left--
-	if p.answered {
-		return
-	}
-	out := &p.resp.Topics[i].Partitions[j]
-	if a.Err != nil {
+	switch out := &p.resp.Topics[i].Partitions[j]; {
+	case p.answered: // too late
+	case a.Err != nil:
 		p.failLocked(out, a.Err, unsure)
-	} else {
+	default:
 		out.ErrorCode, out.BaseOffset, out.LogStartOffset, out.LogAppendTime = 0, a.BaseOffset, a.LogStart, appendTime
 	}
-	if p.left == 0 {
-		p.answerLocked(f)
-	}
+	p.lastLocked(f)
 }
 
 func (p *produce) refused(i, j int, err error) {
@@ -220,22 +211,28 @@ func (p *produce) timeOut() {
 	p.encodeLocked()
 }
 
-// answerLocked ends the request: every outcome is known.
-func (p *produce) answerLocked(f *frame) {
+// lastLocked counts an outcome, or the end of the hand-over. The last one ends the request.
+func (p *produce) lastLocked(f *frame) {
+	if p.left--; p.left > 0 {
+		return
+	}
+	defer f.release()
+	if p.answered {
+		return
+	}
 	if p.req.Acks != 0 {
 		p.encodeLocked()
-	} else {
-		p.answered = true
-		p.r.answered(0)
-		for i := range p.resp.Topics {
-			for j := range p.resp.Topics[i].Partitions {
-				if p.resp.Topics[i].Partitions[j].ErrorCode != 0 {
-					p.r.c.out.fail(net.ErrClosed) // there is no other way to tell
-				}
+		return
+	}
+	p.answered = true
+	p.r.answered(0)
+	for i := range p.resp.Topics {
+		for j := range p.resp.Topics[i].Partitions {
+			if p.resp.Topics[i].Partitions[j].ErrorCode != 0 {
+				p.r.c.out.fail(net.ErrClosed) // there is no other way to tell
 			}
 		}
 	}
-	f.release()
 }
 
 func (p *produce) encodeLocked() {

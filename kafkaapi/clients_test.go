@@ -28,9 +28,7 @@ func TestRecordsComeBackAsTheyWereSent(t *testing.T) {
 				}},
 				{Value: make([]byte, 1_000_000)},
 			}
-			for i := range records[3].Value {
-				records[3].Value[i] = byte(rand.Uint32())
-			}
+			rand.NewChaCha8([32]byte{}).Read(records[3].Value)
 			for i := range 500 {
 				records = append(records, &kgo.Record{Value: fmt.Append(nil, "record ", i)})
 			}

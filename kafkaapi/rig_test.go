@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -31,6 +32,8 @@ const hang = time.Minute
 // broker is a server on an engine in memory.
 type broker struct {
 	t       testing.TB
+	disk    *memwal.Disk
+	store   *moodyStore
 	engine  *engine.Engine
 	server  *kafkaapi.Server
 	address string
@@ -41,9 +44,16 @@ type settings map[string]string
 
 func start(t testing.TB, set settings, change func(*kafkaapi.Options)) *broker {
 	t.Helper()
+	return startOn(t, memwal.Options{Capacity: 64 << 20}, set, change)
+}
+
+// startOn starts a broker with a log of its own making.
+func startOn(t testing.TB, log memwal.Options, set settings, change func(*kafkaapi.Options)) *broker {
+	t.Helper()
 	quiet := slog.New(slog.DiscardHandler)
+	disk, store := memwal.New(log), &moodyStore{ObjectStore: new(memobj.Bucket).Open()}
 	e, err := engine.Open(context.Background(), engine.Options{
-		OpenWAL: memwal.New(memwal.Options{Capacity: 64 << 20}).Open, WALURL: "mem:", Store: new(memobj.Bucket).Open(),
+		OpenWAL: disk.Open, WALURL: "mem:", Store: store, HoldFull: 50 * time.Millisecond,
 		Index: index.NewMem(), Batches: batchReader{}, Logger: quiet, Memory: 32 << 20,
 	})
 	if err != nil {
@@ -87,7 +97,27 @@ func start(t testing.TB, set settings, change func(*kafkaapi.Options)) *broker {
 			t.Error("close:", err)
 		}
 	})
-	return &broker{t, e, s, l.Addr().String()}
+	return &broker{t, disk, store, e, s, l.Addr().String()}
+}
+
+// moodyStore is a store that can be away.
+type moodyStore struct {
+	engine.ObjectStore
+	away atomic.Bool
+}
+
+func (m *moodyStore) Put(ctx context.Context, name string, r io.Reader, size int64) error {
+	if m.away.Load() {
+		return engine.ErrUnavailable
+	}
+	return m.ObjectStore.Put(ctx, name, r, size)
+}
+
+func (m *moodyStore) Create(ctx context.Context, name string, data []byte) error {
+	if m.away.Load() {
+		return engine.ErrUnavailable
+	}
+	return m.ObjectStore.Create(ctx, name, data)
 }
 
 // batchReader looks into batches for the engine.
