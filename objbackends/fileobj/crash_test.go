@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -105,7 +106,13 @@ func (h *history) check(ctx context.Context, fsys *crashfs.FS) error {
 	if left, dirErr := fsys.ReadDir(root + "/~tmp/0"); err == nil && (dirErr != nil || len(left) > 0) {
 		err = fmt.Errorf("%d temporary files are left, %v", len(left), dirErr)
 	}
-	return err
+	entries, dirErr := fsys.ReadDir(root)
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), "~store.") {
+			dirErr = errors.Join(dirErr, fmt.Errorf("%s is left", e.Name()))
+		}
+	}
+	return errors.Join(err, dirErr)
 }
 
 func whole(ctx context.Context, s *fileobj.Store, name string) error {

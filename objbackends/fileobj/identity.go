@@ -49,11 +49,20 @@ func establish(fsys vfs.FS, root string) error {
 		return err
 	}
 	marker := filepath.Join(root, markerName)
-	if _, err := fsys.Stat(marker); !errors.Is(err, fs.ErrNotExist) {
+	_, err := fsys.Stat(marker)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = mark(fsys, root, marker)
+	}
+	if err != nil {
 		return err
 	}
+	return sweepMarkers(fsys, root)
+}
+
+// mark writes the marker of a new store under a temporary name and links it, which one caller can.
+func mark(fsys vfs.FS, root, marker string) error {
 	id := rand.Text()
-	f, err := fsys.Create(filepath.Join(root, markerName+"."+id))
+	f, err := fsys.Create(marker + "." + id)
 	if err != nil {
 		return err
 	}
@@ -65,8 +74,22 @@ func establish(fsys vfs.FS, root string) error {
 	if err == nil {
 		err = fsys.Link(f.Name(), marker)
 	}
-	if errors.Is(err, fs.ErrExist) {
-		err = nil // another was faster
+	if _, statErr := fsys.Stat(marker); err != nil && statErr == nil {
+		err = nil // another was faster, and may have swept ours
 	}
-	return errors.Join(err, fsys.Remove(f.Name()), fsys.SyncDir(root))
+	return errors.Join(err, fsys.SyncDir(root))
+}
+
+// sweepMarkers removes the temporary names of markers, once there is one.
+func sweepMarkers(fsys vfs.FS, root string) error {
+	entries, err := fsys.ReadDir(root)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), markerName+".") {
+			_ = fsys.Remove(filepath.Join(root, e.Name())) // else the next opening does it
+		}
+	}
+	return nil
 }

@@ -16,6 +16,7 @@ func TestContract(t *testing.T) {
 			h := objtest.Harness{
 				Open:  func(context.Context) (engine.ObjectStore, error) { return bucket.Open(), nil },
 				Crash: func() error { return nil }, // less than the process cannot fail
+				Piece: 64 << 10,
 			}
 			if err := objtest.Run(t.Context(), h, c); err != nil {
 				t.Error(err)

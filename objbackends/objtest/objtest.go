@@ -37,6 +37,9 @@ type Harness struct {
 	Crash func() error
 	// Many is how many objects the checks of long lists make; 0 is 2500, which is more than two pages of any store.
 	Many int
+	// Piece is how many bytes of a put the store writes or sends at once; 0 is 256 KiB. Checks put objects around that
+	// length and longer, so that they cross the seams of a store that puts in parts.
+	Piece int
 }
 
 // Check is one sentence of the contract.
@@ -58,6 +61,9 @@ func Run(ctx context.Context, h Harness, c Check) error {
 	}
 	if h.Many <= 0 {
 		h.Many = 2500
+	}
+	if h.Piece <= 0 {
+		h.Piece = 256 << 10
 	}
 	e := &env{h: h, prefix: "objtest-" + strings.ToLower(rand.Text()[:10])}
 	err := e.open(ctx)
@@ -124,6 +130,9 @@ func (e *env) crash(ctx context.Context) error {
 	_ = old.Close() // whatever it says: its store is gone
 	return e.open(ctx)
 }
+
+// longer is the length of objects of more than one piece.
+func (e *env) longer() int { return e.h.Piece + e.h.Piece/8 + 1 }
 
 // name is a name of the check's own.
 func (e *env) name(s string) string { return e.prefix + "/" + s }

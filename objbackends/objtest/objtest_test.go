@@ -46,6 +46,7 @@ func TestEachCheckCatchesABrokenStore(t *testing.T) {
 					Open:  func(context.Context) (engine.ObjectStore, error) { return bucket.Open(), nil },
 					Crash: func() error { return nil },
 					Many:  310,
+					Piece: 4 << 10,
 				})
 				err := objtest.Run(t.Context(), h, c)
 				if named := slices.Contains(b.Caught, c.Name); (err != nil) != named {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing/iotest"
 
@@ -93,14 +94,11 @@ func putChecks() []Check {
 	}
 }
 
-// whole is the length of objects that are not to be: a few pieces of any store's.
-const whole = 300_001
-
-// sizes are lengths around the edges of sectors, pages and copy buffers.
-var sizes = []int{0, 1, 511, 512, 513, 4096, 64 << 10, 256 << 10, 256<<10 + 1}
-
 func putVisible(ctx context.Context, e *env) error {
-	for _, n := range sizes {
+	// Around the edges of sectors, pages and pieces.
+	sizes := []int{0, 1, 511, 512, 513, 4096, 64 << 10, e.h.Piece - 1, e.h.Piece, e.h.Piece + 1, e.longer()}
+	slices.Sort(sizes)
+	for _, n := range slices.Compact(sizes) {
 		name := e.name(fmt.Sprintf("size/%d", n))
 		if err := e.lacks(ctx, name); err != nil {
 			return err
@@ -116,13 +114,10 @@ func putVisible(ctx context.Context, e *env) error {
 	return want("size -1", e.store.Put(ctx, e.name("negative"), strings.NewReader(""), -1), engine.ErrInvalid)
 }
 
-// hiddenSize is large enough for a store that writes by pieces to have written some.
-const hiddenSize = 600_003
-
-// putHidden looks while the put waits for the second half of its bytes.
+// putHidden looks while the put waits for the second half of its bytes; the first is more than a piece.
 func putHidden(ctx context.Context, e *env) error {
 	name := e.name("hidden")
-	data := pattern(name, hiddenSize)
+	data := pattern(name, 2*e.longer())
 	r, w := io.Pipe()
 	ended := make(chan error, 1)
 	go func() {
@@ -148,9 +143,9 @@ func putHidden(ctx context.Context, e *env) error {
 
 // putCancelled cancels at several places of the content; the content itself goes on.
 func putCancelled(ctx context.Context, e *env) error {
-	for _, at := range []int{0, 1, 280_000, whole} {
+	for _, at := range []int{0, 1, e.h.Piece + 5, e.longer()} {
 		name := e.name(fmt.Sprintf("cancelled-%d", at))
-		data := pattern(name, whole)
+		data := pattern(name, e.longer())
 		mine, cancel := context.WithCancel(ctx)
 		r := io.MultiReader(bytes.NewReader(data[:at]), calls(cancel), bytes.NewReader(data[at:]))
 		err := e.store.Put(mine, name, onlyReader{r}, int64(len(data)))
@@ -181,9 +176,9 @@ func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
 func putReaderFails(ctx context.Context, e *env) error {
 	broken := errors.New("the source broke")
-	for _, at := range []int{0, 280_000, whole} {
+	for _, at := range []int{0, e.h.Piece + 5, e.longer()} {
 		name := e.name(fmt.Sprintf("broken-%d", at))
-		data := pattern(name, whole)
+		data := pattern(name, e.longer())
 		r := io.MultiReader(bytes.NewReader(data[:at]), iotest.ErrReader(broken))
 		err := want("put from a source that broke", e.store.Put(ctx, name, r, int64(len(data))), broken)
 		if err == nil {
@@ -203,21 +198,21 @@ func putReaderFails(ctx context.Context, e *env) error {
 }
 
 func putReaderShort(ctx context.Context, e *env) error {
-	for _, n := range []int{0, 280_000, whole - 1} {
+	for _, n := range []int{0, e.h.Piece + 5, e.longer() - 1} {
 		name := e.name(fmt.Sprintf("short-%d", n))
-		err := e.store.Put(ctx, name, onlyReader{bytes.NewReader(pattern(name, n))}, whole)
+		err := e.store.Put(ctx, name, onlyReader{bytes.NewReader(pattern(name, n))}, int64(e.longer()))
 		if err == nil {
-			return fmt.Errorf("%d bytes were taken for %d", n, whole)
+			return fmt.Errorf("%d bytes were taken for %d", n, e.longer())
 		}
 		if err := e.lacks(ctx, name); err != nil {
-			return fmt.Errorf("%d bytes of %d: %w", n, whole, err)
+			return fmt.Errorf("%d bytes of %d: %w", n, e.longer(), err)
 		}
 	}
 	return nil
 }
 
 func putReaderLong(ctx context.Context, e *env) error {
-	for _, size := range []int{0, 1, 256 << 10, 300_000} {
+	for _, size := range []int{0, 1, e.h.Piece, e.longer()} {
 		name := e.name(fmt.Sprintf("long-%d", size))
 		err := want("a byte too many", e.store.Put(ctx, name, onlyReader{bytes.NewReader(pattern(name, size+1))}, int64(size)), engine.ErrInvalid)
 		if err == nil {
@@ -271,7 +266,7 @@ func putCrash(ctx context.Context, e *env) error  { return survives(ctx, e, e.cr
 func survives(ctx context.Context, e *env, happen func(context.Context) error) error {
 	kept := map[string][]byte{}
 	for round := range 2 {
-		for i, n := range []int{0, 513, 256<<10 + 1} {
+		for i, n := range []int{0, 513, e.longer()} {
 			put, created := e.name(fmt.Sprintf("%d/put/%d", round, i)), e.name(fmt.Sprintf("%d/created/%d", round, i))
 			kept[put], kept[created] = pattern(put, n), pattern(created, n)
 			if err := errors.Join(e.put(ctx, put, kept[put]), e.store.Create(ctx, created, kept[created])); err != nil {
