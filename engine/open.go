@@ -76,7 +76,10 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 		return nil, errors.Join(err, o.Index.Close())
 	}
 	go e.supervise(s)
-	if s.seq == 0 {
+	s.mu.Lock()
+	first := s.seq == 0 // its uploader may commit already
+	s.mu.Unlock()
+	if first {
 		// The first commit of a cluster says whose it is, so that the log alone can tell.
 		_, err := e.Metadata().CompareAndSwap(ctx, clusterKey, 0, e.cluster[:])
 		if err != nil {
