@@ -11,6 +11,9 @@ import (
 	"github.com/headpond/headpond/internal/recordbatch"
 )
 
+// fullRetry is how often an append that waits for room tries by itself: a log may grow without the engine's doing.
+const fullRetry = 20 * time.Millisecond
+
 // Append admits a batch, or refuses it and consumes nothing. It waits for room, and returns nil when the batch is
 // admitted: done is then called exactly once, when the batch is durable or its fate is unknown ([ErrUnavailable]), in the order
 // of the appends to the partition, from a goroutine of the engine that it must not block.
@@ -19,7 +22,7 @@ import (
 // admitted, not appended, and done when the first copy is.
 // Cancelling ctx ends the wait for room only.
 func (p *Partition) Append(ctx context.Context, b Batch, done func(Appended)) error {
-	var timeout <-chan time.Time // made at the first wait only: most appends find room
+	var timeout, again <-chan time.Time // made at the first wait only: most appends find room
 	for {
 		room, answer, err := p.tryAppend(b, done)
 		if answer != nil {
@@ -32,9 +35,13 @@ func (p *Partition) Append(ctx context.Context, b Batch, done func(Appended)) er
 			t := time.NewTimer(p.e.o.HoldFull)
 			defer t.Stop()
 			timeout = t.C
+			tick := time.NewTicker(fullRetry)
+			defer tick.Stop()
+			again = tick.C
 		}
 		select {
 		case <-room:
+		case <-again:
 		case <-timeout:
 			return err
 		case <-ctx.Done():

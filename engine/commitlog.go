@@ -106,6 +106,8 @@ func (s *session) writeCommit(seq uint64, encoded []byte) (loggedCommit, error) 
 			select {
 			case <-room:
 				continue
+			case <-time.After(fullRetry):
+				continue
 			case <-s.ended:
 				return logged, s.alive()
 			}
