@@ -59,7 +59,7 @@ func checkEven(ix *index.Index) error {
 }
 
 func TestReadersSeeWholeCommitsWhileOneWritesOnAFailingDisk(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	fs := &hookFS{FS: vfs.NewMem()}
 	o := index.Options{FS: fs, MemTableBytes: 64 << 10}
@@ -101,7 +101,7 @@ func TestReadersSeeWholeCommitsWhileOneWritesOnAFailingDisk(t *testing.T) {
 	}
 	defer readers.Wait()
 	defer stop.Store(true)
-	for n := range 150 {
+	for n := range 90 {
 		st, err := ix.State()
 		if err != nil {
 			t.Fatal(err)
@@ -111,7 +111,7 @@ func TestReadersSeeWholeCommitsWhileOneWritesOnAFailingDisk(t *testing.T) {
 		}
 		c := evenCommit(st)
 		persist("apply", func() error { return ix.Apply(ctx, c, c.Sum()) })
-		if n%5 == 0 {
+		if n%3 == 0 {
 			persist("sync", func() error { return ix.Sync(ctx) })
 		}
 	}
@@ -127,7 +127,7 @@ func TestReadersSeeWholeCommitsWhileOneWritesOnAFailingDisk(t *testing.T) {
 	if err := checkEven(ix); err != nil {
 		t.Error(err)
 	}
-	if st, err := ix.State(); err != nil || st.Seq != 150 {
+	if st, err := ix.State(); err != nil || st.Seq != 90 {
 		t.Errorf("opened again: commit %d, %v", st.Seq, err)
 	}
 	mustClose(t, ix)

@@ -45,7 +45,7 @@ func TestFailingDiskStopsWritesUntilItHeals(t *testing.T) {
 
 // failFrom says whether there was an n-th change.
 func failFrom(t *testing.T, n int, cause, want error, once bool) bool {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	h := newHistory(uint64(n))
 	fs := &hookFS{FS: vfs.NewMem()}
@@ -147,7 +147,7 @@ func TestOpenOnFullDiskSaysSo(t *testing.T) {
 
 // What cannot be written stays in memory, but not without bound.
 func TestFullDiskBoundsWhatIsTakenInMemory(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	fs := &hookFS{FS: vfs.NewMem()}
 	ix := mustOpen(t, "index", index.Options{FS: fs, MemTableBytes: 64 << 10})
