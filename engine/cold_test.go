@@ -256,6 +256,52 @@ func TestOffsetThatRetentionOvertakesIsOutOfRange(t *testing.T) {
 	}
 }
 
+// A commit is in the index a moment before the partition knows of it.
+func TestCommitThatThePartitionDoesNotKnowYetIsNoHole(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		commit func(*readRig)
+		want   error
+	}{
+		{"retention", func(r *readRig) { r.index.logStart = 2 }, ErrOutOfRange},
+		{"deletion", func(*readRig) {}, ErrUnavailable},
+	} {
+		r := newReadRig(t, 16<<20)
+		p := r.partition(0)
+		r.segment("one", p, 2, 1000)
+		delete(r.index.runs, p.id)
+		c.commit(r)
+		resp := r.fetch(p, 0, 1<<20)
+		if err := resp.Results[0].Err; !errors.Is(err, c.want) || errors.Is(err, ErrCorrupt) || len(r.damaged) > 0 {
+			t.Errorf("%s: error %v and damage %v, want %v", c.name, err, r.damaged, c.want)
+		}
+		resp.Release()
+		r.close()
+	}
+}
+
+// The log fails and is opened again between the look at the directory and the read: the new opening has the records too.
+func TestReadOfALogThatIsOpenedAgainGoesOn(t *testing.T) {
+	r := newReadRig(t, 16<<20)
+	defer r.close()
+	p := r.partition(0)
+	b := r.next(p, 1000)
+	r.inLog(p, b)
+	r.log.hook = func(context.Context) error {
+		r.log.hook = nil
+		p.mu.Lock()
+		p.tail = nil
+		old := r.s
+		r.s = newSession(r.e, r.log)
+		r.s.admitted, r.s.done = old.admitted, old.done
+		p.s = r.s
+		p.mu.Unlock()
+		r.inLog(p, b)
+		return ErrClosed
+	}
+	r.drain(p, 0, 1<<20)
+}
+
 func TestDamagedBlockIsReadAgainAndNeverServed(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -545,5 +591,23 @@ func TestOneReadOfTheLogServesAllPartitionsOfAChunk(t *testing.T) {
 	r.drain(q, 3, 1<<20)
 	if r.log.reads != 1 {
 		t.Errorf("%d reads of the log, want 1", r.log.reads)
+	}
+}
+
+func BenchmarkColdScan(b *testing.B) {
+	r := newReadRig(b, 64<<20)
+	p := r.partition(0)
+	for i := range 16 {
+		r.segment(fmt.Sprintf("segment-%d", i), p, 4, 1<<20-100)
+	}
+	b.SetBytes(p.Size())
+	b.ReportAllocs()
+	for b.Loop() {
+		offset := int64(0)
+		for offset < p.high {
+			resp := r.fetch(p, offset, 1<<20)
+			offset += int64(len(resp.Results[0].Batches))
+			resp.Release()
+		}
 	}
 }

@@ -134,13 +134,14 @@ func (r *reader) object() bool {
 	}
 	ref, err := r.cursor.locate(r.f.e.index(), r.offset)
 	if err != nil {
-		return r.lost(err)
+		return r.lost(err, true)
 	}
 	return r.block(ref)
 }
 
-// lost handles an offset that is not where it should be. Retention or a deletion may have overtaken the look-up; else it is a hole.
-func (r *reader) lost(err error) bool {
+// lost handles an offset that is not where it should be: in an object, if it is indexed, else in the log. Retention or a deletion may
+// have overtaken the look-up; else it is a hole.
+func (r *reader) lost(err error, indexed bool) bool {
 	r.p.mu.Lock()
 	gone := r.p.err != nil || r.p.logStart > r.offset
 	r.p.mu.Unlock()
@@ -157,7 +158,7 @@ func (r *reader) lost(err error) bool {
 		r.err = unavailable(indexErr)
 	case state.LogStart > r.offset:
 		r.err = fmt.Errorf("offset %d: %w: it is not within [%d, %d]", r.offset, ErrOutOfRange, state.LogStart, r.offsets.HighWatermark)
-	case state.End <= r.offset && r.cursor != nil:
+	case indexed && state.End <= r.offset:
 		r.err = fmt.Errorf("offset %d: %w: the partition is being deleted", r.offset, ErrUnavailable)
 	default:
 		r.f.e.o.Events.Damaged(err)
@@ -188,7 +189,7 @@ func (r *reader) block(ref blockRef) bool {
 			r.err = err
 			return false
 		}
-		return r.lost(ref.failure(err))
+		return r.lost(ref.failure(err), ref.run != nil)
 	}
 	defer b.release()
 	before := r.offset
@@ -200,7 +201,7 @@ func (r *reader) block(ref blockRef) bool {
 	}
 	if r.offset == before && !full && r.err == nil {
 		return r.lost(&CorruptError{Where: ref.String(), Offset: -1, Reason: fmt.Sprintf(
-			"offset %d of partition %d of topic id %x is not in it", r.offset, r.p.id.Partition, r.p.id.Topic)})
+			"offset %d of partition %d of topic id %x is not in it", r.offset, r.p.id.Partition, r.p.id.Topic)}, ref.run != nil)
 	}
 	if !full {
 		r.f.e.cache.finished(key)

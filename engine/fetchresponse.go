@@ -26,11 +26,12 @@ type FetchResponse struct {
 	joined  int    // index of the last piece if it ends at copied, else -1
 }
 
-// Batches that are small beside the buffer that they lie in are copied: a response that waits for a slow client would pin the whole
-// buffer for them, and writing many small pieces costs more than the copy.
+// Small batches are copied: a piece of its own in the write costs more than the copy, and a response that waits for a slow client would
+// pin a whole buffer for a small part of it.
 const (
+	copyAlways     = 2 << 10 // largest batch that is copied in any case
 	copyBytes      = 8 << 10 // largest batch that is copied
-	copyShare      = 4       // and smaller than this part of its buffer
+	copyShare      = 4       // where it is at most this part of its buffer, as a divisor
 	minScratch     = 4 << 10
 	maxScratch     = 64 << 10
 	keptPieces     = 4096 // more than these are not kept for the next response
@@ -127,7 +128,7 @@ func (r *FetchResponse) cost(data []byte, buf *buffer.Buffer) int64 {
 }
 
 func copies(data []byte, buf *buffer.Buffer) bool {
-	return len(data) <= copyBytes && copyShare*len(data) <= buf.Cap()
+	return len(data) <= copyAlways || len(data) <= copyBytes && copyShare*len(data) <= buf.Cap()
 }
 
 func (r *FetchResponse) nextScratch(n int) int {

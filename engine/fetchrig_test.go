@@ -261,6 +261,8 @@ type fakeIndex struct {
 	mu   sync.Mutex
 	runs map[PartitionID][]Run
 	hook func(p PartitionID, offset int64) error
+
+	logStart int64 // of all partitions
 }
 
 func (x *fakeIndex) add(r Run) {
@@ -300,6 +302,7 @@ func (x *fakeIndex) Partition(p PartitionID) (s PartitionState, err error) {
 		s.Bytes += r.Bytes()
 		return true
 	})
+	s.LogStart = x.logStart
 	return s, err
 }
 
