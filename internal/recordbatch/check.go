@@ -146,8 +146,21 @@ func walk(p []byte, count int32) error {
 	return nil
 }
 
-// varint reads a zigzag varint; width is 0 or less when there is none.
+// varint reads a zigzag varint; width is 0 or less when there is none. Most lengths take a byte or two.
 func varint(p []byte) (v int64, width int) {
+	if len(p) >= 2 {
+		if c := p[0]; c < 0x80 {
+			return int64(c>>1) ^ -int64(c&1), 1
+		}
+		if c := p[1]; c < 0x80 {
+			u := uint16(p[0]&0x7f) | uint16(c)<<7
+			return int64(u>>1) ^ -int64(u&1), 2
+		}
+	}
+	return longVarint(p)
+}
+
+func longVarint(p []byte) (v int64, width int) {
 	var u uint64
 	for i, c := range p[:min(len(p), 10)] {
 		if i == 9 && c > 1 {

@@ -18,7 +18,7 @@ import (
 )
 
 // onDisk opens a store in a directory of the machine and closes it at the end of the test.
-func onDisk(t *testing.T, dir string) *fileobj.Store {
+func onDisk(t testing.TB, dir string) *fileobj.Store {
 	t.Helper()
 	s, err := fileobj.Open(dir, fileobj.Options{Create: true})
 	if err != nil {
