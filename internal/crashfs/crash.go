@@ -38,9 +38,11 @@ type Keep struct {
 	// Sector decides about the i-th of n unsynced sectors, in the order of the writes within each file, files by name.
 	// nil keeps none.
 	Sector func(i, n int) bool
-	// Change decides about the i-th of n unsynced changes of directories, in order. A file system journals, so once a
+	// Change decides about the i-th of n unsynced changes of directories, in order. Most file systems journal, so once a
 	// change of a directory is lost its later ones are lost too. nil keeps none.
 	Change func(i, n int) bool
+	// Scattered lets later changes of a directory survive earlier ones that concern other names, which nothing forbids.
+	Scattered bool
 }
 
 func all(int, int) bool { return true }
@@ -76,6 +78,13 @@ func Random(seed uint64) Keep {
 		Sector: func(int, int) bool { return sectors.IntN(2) == 0 },
 		Change: func(int, int) bool { return changes.IntN(2) == 0 },
 	}
+}
+
+// Scattered is Random on a file system that does not keep the order of changes in a directory.
+func Scattered(seed uint64) Keep {
+	k := Random(seed)
+	k.Name, k.Scattered = "scattered", true
+	return k
 }
 
 // Unsynced counts the sectors and the directory changes that a [Keep] decides about.
@@ -155,8 +164,17 @@ func (f *FS) Restart(keep Keep) *FS {
 	lost := map[string]bool{}
 	for i, c := range f.changes {
 		kept := keep.Change != nil && keep.Change(i, len(f.changes))
-		if !kept || lost[c.dir] {
-			lost[c.dir] = true
+		concerns := []string{c.dir}
+		if keep.Scattered {
+			concerns = []string{filepath.Join(c.dir, c.remove), filepath.Join(c.dir, c.add)}
+		}
+		for _, name := range concerns {
+			kept = kept && (!lost[name] || keep.Scattered && name == c.dir)
+		}
+		if !kept {
+			for _, name := range concerns {
+				lost[name] = true
+			}
 			continue
 		}
 		d := out.dirs[c.dir]

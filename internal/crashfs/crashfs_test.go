@@ -167,3 +167,26 @@ func TestFaultsHappenAsTold(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestScatteredKeepsTheOrderOfEachName(t *testing.T) {
+	disk := crashfs.New()
+	for _, name := range []string{"a", "b"} {
+		must(t, create(t, disk, name+".new", name).Sync())
+		must(t, disk.Rename(name+".new", name))
+	}
+	seen := map[string]bool{}
+	for seed := range uint64(200) {
+		after := disk.Restart(crashfs.Scattered(seed))
+		a, b := content(t, after, "a"), content(t, after, "b")
+		if (a != "absent" && a != "a") || (b != "absent" && b != "b") {
+			t.Fatalf("%q %q", a, b)
+		}
+		if a == "a" && content(t, after, "a.new") != "absent" {
+			t.Fatal("half a rename")
+		}
+		seen[a+" "+b] = true
+	}
+	if len(seen) != 4 {
+		t.Errorf("only %v", seen)
+	}
+}

@@ -36,6 +36,7 @@ type FS struct {
 	limit   int64 // bytes that may be allocated
 	faults  []*fault
 	ops     int
+	waiting int // operations that a fault holds
 	crashIn int // operations until the crash; negative: none is planned
 	down    chan struct{}
 	crashed bool
@@ -80,7 +81,13 @@ func (f *FS) Ops() int {
 	return f.ops
 }
 
-// change describes an operation for its errors.
+// Waiting is how many operations a fault holds now.
+func (f *FS) Waiting() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.waiting
+}
+
 func pathErr(op, name string, err error) error { return &fs.PathError{Op: op, Path: name, Err: err} }
 
 // begin starts an operation: it applies faults and the planned crash. With crashing true the operation is the one during
@@ -90,12 +97,14 @@ func (f *FS) begin(op Op, name string) (crashing bool, hit *Fault, err error) {
 	f.mu.Lock()
 	hit = f.matchLocked(op, name)
 	if hit != nil && hit.Wait != nil {
+		f.waiting++
 		f.mu.Unlock()
 		select {
 		case <-hit.Wait:
 		case <-f.down:
 		}
 		f.mu.Lock()
+		f.waiting--
 	}
 	if f.crashed {
 		f.mu.Unlock()

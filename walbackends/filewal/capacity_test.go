@@ -56,13 +56,13 @@ func TestLogGrowsWhileItIsUsed(t *testing.T) {
 }
 
 func TestCrashWhileGrowingLosesNothingDone(t *testing.T) {
-	for n := 0; ; n += 7 {
+	for n := 0; ; n += 9 {
 		disk := crashfs.New()
 		disk.CrashAfter(n)
 		h := &history{at: map[int]engine.Position{}}
 		w, err := openOn(disk, growing())
 		if err == nil {
-			err = errors.Join(fill(w, h, 40), w.Close())
+			err = errors.Join(fill(w, h, 60), w.Close())
 		}
 		if !disk.Crashed() {
 			if err != nil {
@@ -70,7 +70,7 @@ func TestCrashWhileGrowingLosesNothingDone(t *testing.T) {
 			}
 			return
 		}
-		for _, keep := range []crashfs.Keep{crashfs.Synced, crashfs.Written, crashfs.Random(uint64(n)), crashfs.Entries(1)} {
+		for _, keep := range []crashfs.Keep{crashfs.Synced, crashfs.Written, crashfs.Scattered(uint64(n)), crashfs.Entries(1)} {
 			if err := glance(disk.Restart(keep), h); err != nil {
 				t.Errorf("crash at operation %d, keeping %s: %v", n, keep.Name, err)
 			}

@@ -6,6 +6,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"runtime"
+	"syscall"
 	"testing"
 	"time"
 
@@ -221,6 +223,7 @@ func TestCrashAtEveryOperationLosesNothingDone(t *testing.T) {
 		}
 		for k := 1; k < changes; k++ {
 			try(crashfs.Entries(k), k, glance)
+			try(crashfs.Scattered(uint64(n*100+k)), k, glance)
 		}
 		for k := range sectors {
 			try(crashfs.FirstSectors(k), k, glance)
@@ -284,6 +287,94 @@ func TestRecoveryThatCrashesTwiceLosesNothingDone(t *testing.T) {
 		crashIn(disk.Restart(keep), h, depth, fmt.Sprintf("crash at %d, %s", n, keep.Name))
 	})
 	t.Logf("%d states", states)
+}
+
+// The last frame may have been read from the page cache and not be on the disk: after a failed sync, or when only the
+// process died. Until it is, no frame may follow it.
+func TestWhatWasReadIsMadeDurableBeforeAnythingFollows(t *testing.T) {
+	for m := 0; ; m++ {
+		disk := crashfs.New()
+		w := mustOpen(t, disk, small)
+		h := &history{at: map[int]engine.Position{}}
+		if err := h.append(w, 1); err != nil {
+			t.Fatal(err)
+		}
+		disk.Inject(crashfs.Fault{Op: crashfs.OpSync, Times: 1, Err: syscall.EIO})
+		if err := h.append(w, 1); !errors.Is(err, engine.ErrPoisoned) {
+			t.Fatal(err)
+		}
+		w.Close()
+		disk.CrashAfter(m)
+		w, err := openOn(disk, small)
+		if !disk.Crashed() {
+			if err != nil || m < 4 {
+				t.Fatalf("%d operations: %v", m, err)
+			}
+			if next, err := h.check(w); err != nil || next != 3 {
+				t.Errorf("%d records: %v", next-1, err)
+			}
+			w.Close()
+			return
+		}
+		sectors, _ := disk.Unsynced()
+		for k := range sectors + 1 {
+			for _, keep := range []crashfs.Keep{crashfs.FirstSectors(k), crashfs.LastSectors(k), crashfs.Random(uint64(k))} {
+				if err := glance(disk.Restart(keep), h); err != nil {
+					t.Errorf("crash of the opening at operation %d, keeping %d %s: %v", m, k, keep.Name, err)
+				}
+			}
+		}
+	}
+}
+
+// A file that a trim freed is used anew only after the trim is durable; otherwise a crash could find the file
+// overwritten and the log beginning in it.
+func TestSpaceIsReusedOnlyAfterTheTrimIsDurable(t *testing.T) {
+	disk := crashfs.New()
+	w := mustOpen(t, disk, small)
+	results := make(chan error, 10)
+	put := func(size int) engine.Position {
+		t.Helper()
+		p, err := w.Append(engine.Record{Parts: [][]byte{make([]byte, size)}, Internal: true}, func(err error) { results <- err })
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	var at []engine.Position
+	for range 3 { // two in file 0, one in file 1
+		at = append(at, put(26_000))
+		if err := <-results; err != nil {
+			t.Fatal(err)
+		}
+	}
+	back := make(chan struct{})
+	disk.Inject(crashfs.Fault{Op: crashfs.OpSync, Wait: back, Times: 1})
+	put(100) // its write is under way while the next is appended and the log is trimmed
+	for disk.Waiting() == 0 {
+		runtime.Gosched()
+	}
+	put(40_000)
+	if err := w.Trim(t.Context(), at[1]); err != nil {
+		t.Fatal(err)
+	}
+	disk.CrashAfter(1) // at the write of the large record, which begins a segment
+	close(back)
+	w.Close()
+	if !disk.Crashed() {
+		t.Fatal("no crash")
+	}
+	sectors, _ := disk.Unsynced()
+	for k := range sectors + 1 {
+		again, err := openOn(disk.Restart(crashfs.FirstSectors(k)), small)
+		if err != nil {
+			t.Fatalf("keeping %d of %d sectors: %v", k, sectors, err)
+		}
+		if got := len(replayed(t, again)); got < 2 || got > 5 {
+			t.Errorf("keeping %d of %d sectors: %d records", k, sectors, got)
+		}
+		again.Close()
+	}
 }
 
 // The checks above must notice a log that does not sync.
