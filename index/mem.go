@@ -26,7 +26,7 @@ type memData struct {
 	meta       map[string]engine.MetaChange
 }
 
-// memPartition is never changed once it is in the map.
+// memPartition is never changed once it is in the map, but its runs may be followed in memory by runs of a later one.
 type memPartition struct {
 	logStart  int64
 	runsEnd   int64
@@ -52,6 +52,10 @@ func (m *Mem) Clone() *Mem {
 	defer m.mu.Unlock()
 	c := &Mem{memData: m.memData.clone()}
 	c.closed = false
+	for id, p := range c.partitions {
+		p.runs = slices.Clip(p.runs) // what the two append from now on must not share memory
+		c.partitions[id] = p
+	}
 	return c
 }
 
@@ -114,7 +118,7 @@ func (d *memData) apply(c *engine.Commit, sum uint32) error {
 		}
 		p.runsEnd = r.LastOffset + 1
 		r.Blocks = slices.Clone(r.Blocks)
-		p.runs = append(slices.Clip(p.runs), r)
+		p.runs = append(p.runs, r)
 		d.partitions[r.PartitionID] = p
 	}
 	for _, s := range c.Producers {
@@ -131,7 +135,8 @@ func (d *memData) apply(c *engine.Commit, sum uint32) error {
 	for _, id := range c.Dropped {
 		delete(d.partitions, id)
 	}
-	for id, p := range d.partitions {
+	for id := range touched(c) {
+		p := d.partitions[id]
 		below := func(r engine.Run) bool { return r.LastOffset < p.logStart }
 		if slices.ContainsFunc(p.runs, below) {
 			p.runs = slices.DeleteFunc(slices.Clone(p.runs), below)
@@ -154,6 +159,20 @@ func (d *memData) apply(c *engine.Commit, sum uint32) error {
 	}
 	d.state = nextState(d.state, c, sum)
 	return nil
+}
+
+// touched are the partitions whose runs or log start the commit may have changed.
+func touched(c *engine.Commit) map[engine.PartitionID]bool {
+	ids := map[engine.PartitionID]bool{}
+	for _, s := range c.LogStarts {
+		ids[s.PartitionID] = true
+	}
+	for i := range c.Added {
+		for j := range c.Added[i].Runs {
+			ids[c.Added[i].Runs[j].PartitionID] = true
+		}
+	}
+	return ids
 }
 
 // live counts the runs of each object.

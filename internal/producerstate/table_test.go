@@ -99,6 +99,35 @@ func TestProducersExpireByTheTimeOfTheirLastBatch(t *testing.T) {
 	}
 }
 
+// Expire looks at the producers only when one may be old enough; that must never keep one.
+func TestExpireForgetsEveryProducerThatIsOldEnoughAndNoOther(t *testing.T) {
+	const maxAge = 20
+	for seed := range uint64(100) {
+		rng := rand.New(rand.NewPCG(seed, 0))
+		table, last := producerstate.New(0), map[int64]int64{}
+		for now := range int64(200) {
+			id, timestamp := rng.Int64N(10), now-rng.Int64N(15)
+			table.Append(id, 0, 0, 1, now, timestamp)
+			last[id] = timestamp
+			if rng.IntN(30) == 0 { // a state that was stored and read back expires as before
+				var err error
+				if table, err = producerstate.Decode(table.AppendTo(nil), 0); err != nil {
+					t.Fatal(err)
+				}
+			}
+			table.Expire(now, maxAge)
+			for id, timestamp := range last {
+				if now-timestamp >= maxAge {
+					delete(last, id)
+				}
+			}
+			if table.Len() != len(last) {
+				t.Fatalf("seed %d, time %d: %d producers, want %d", seed, now, table.Len(), len(last))
+			}
+		}
+	}
+}
+
 func TestOverTheCapTheProducerThatAppendedLongestAgoIsForgotten(t *testing.T) {
 	table := producerstate.New(3)
 	for i, id := range []int64{1, 2, 3, 1, 4} {
