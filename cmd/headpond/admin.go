@@ -50,8 +50,9 @@ func (s *status) readyz(w http.ResponseWriter, r *http.Request) {
 
 // adminServer serves the admin address.
 type adminServer struct {
-	http *http.Server
-	done chan struct{}
+	address string // host:port
+	http    *http.Server
+	done    chan struct{}
 }
 
 func startAdmin(l net.Listener, s *status, reg *prometheus.Registry, log *slog.Logger) *adminServer {
@@ -68,6 +69,7 @@ func startAdmin(l net.Listener, s *status, reg *prometheus.Registry, log *slog.L
 		fmt.Fprintln(w, "headpond: /healthz /readyz /metrics /debug/pprof/")
 	})
 	a := &adminServer{
+		address: l.Addr().String(),
 		http: &http.Server{
 			Handler: mux, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10,
 			ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),

@@ -28,7 +28,7 @@ type broker struct {
 	dir    *datadir.Dir
 	kafka  net.Listener
 	status *status
-	admin  *adminServer // nil when it is off
+	admin  *adminServer // nil when it is off, or not yet there
 	wal    openedWAL
 	store  engine.ObjectStore
 	engine *engine.Engine
@@ -38,17 +38,21 @@ type broker struct {
 
 // serve runs a broker until ctx ends, or until it cannot go on.
 func serve(ctx context.Context, cfg *config.Config, log *slog.Logger) error {
-	b := &broker{cfg: cfg, log: log, status: newStatus(), served: make(chan error, 1)}
+	b := newBroker(cfg, log)
 	start := time.Now()
 	err := b.start(ctx)
 	if err == nil {
 		b.status.ready()
-		log.Info("ready", "listen", b.kafka.Addr().String(), "admin", cfg.Admin, "took", time.Since(start).Round(time.Millisecond))
+		log.Info("ready", "listen", b.kafka.Addr().String(), "admin", b.adminAddress(), "took", time.Since(start).Round(time.Millisecond))
 		err = b.run(ctx)
 	} else if ctx.Err() != nil {
 		err = nil // told to stop while it was starting
 	}
 	return errors.Join(err, b.close())
+}
+
+func newBroker(cfg *config.Config, log *slog.Logger) *broker {
+	return &broker{cfg: cfg, log: log, status: newStatus(), served: make(chan error, 1)}
 }
 
 func (b *broker) start(ctx context.Context) error {
@@ -145,6 +149,13 @@ func (b *broker) openServer(m *metrics.Metrics) error {
 		},
 	})
 	return err
+}
+
+func (b *broker) adminAddress() string {
+	if b.admin == nil {
+		return "off"
+	}
+	return b.admin.address
 }
 
 // run waits for the end.

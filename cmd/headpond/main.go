@@ -75,7 +75,7 @@ acknowledged, object storage keeps them.
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usagef("%s; see %s --help", strings.TrimSuffix(err.Error(), "."), c.CommandPath())
 	})
-	root.AddCommand(p.serveCommand(), p.topicCommand(), p.groupCommand(), p.objectCommand(), p.indexCommand(), p.configCommand(), p.versionCommand())
+	root.AddCommand(p.serveCommand(), p.topicCommand(), p.groupCommand(), p.walCommand(), p.objectCommand(), p.indexCommand(), p.configCommand(), p.versionCommand())
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {
