@@ -48,12 +48,13 @@ func New(svc engine.Service, o Options) (*Coordinator, error) {
 		return nil, fmt.Errorf("group coordinator: %w", err)
 	}
 	c := newCoordinator(svc, o)
+	full := new(reserve)
 	c.openLog = func(id engine.PartitionID) (offsetsLog, error) {
 		p, err := svc.Partition(id)
 		if err != nil {
 			return nil, err
 		}
-		return &engineLog{svc, p}, nil
+		return &engineLog{svc, p, full}, nil
 	}
 	c.highWatermark = func(id engine.PartitionID) (int64, error) {
 		p, err := svc.Partition(id)

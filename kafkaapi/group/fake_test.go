@@ -135,7 +135,7 @@ func (l *fakeLog) set(change func(*fakeLog)) {
 	change(l)
 }
 
-func (l *fakeLog) append(_ context.Context, b *buffer.Buffer) (int64, bool, error) {
+func (l *fakeLog) append(_ context.Context, b *buffer.Buffer, _ bool) (int64, bool, error) {
 	l.mu.Lock()
 	hook := l.onAppend
 	l.mu.Unlock()

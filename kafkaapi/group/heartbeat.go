@@ -16,7 +16,7 @@ func (c *Coordinator) Heartbeat(_ context.Context, req *kmsg.HeartbeatRequest, _
 func (c *Coordinator) heartbeat(req *kmsg.HeartbeatRequest) int16 {
 	// A load leaves a whole session to every member, so that there is nothing to record while one is under way, and
 	// nothing to tell (as Kafka answers).
-	s, code := c.lock(noWait, req.Group)
+	s, code := c.lock(ended, req.Group)
 	if code == codeLoading {
 		return codeNone
 	}
@@ -43,10 +43,3 @@ func (c *Coordinator) heartbeat(req *kmsg.HeartbeatRequest) int16 {
 	}
 	return codeNone
 }
-
-// noWait is a context that has ended.
-var noWait = func() context.Context {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	return ctx
-}()

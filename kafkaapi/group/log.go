@@ -2,6 +2,7 @@ package group
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -13,8 +14,9 @@ import (
 // offsetsLog is one partition of the topic. A shard has one call under way at a time.
 type offsetsLog interface {
 	// append writes one batch and returns its base offset once it is durable. With admitted false nothing was written; an
-	// error with admitted true leaves unknown whether it was. The batch is borrowed for the call.
-	append(ctx context.Context, batch *buffer.Buffer) (base int64, admitted bool, err error)
+	// error with admitted true leaves unknown whether it was. The batch is borrowed for the call. When the log is full, what
+	// is urgent may use a little of what is kept for internal records, and then waits for room; other batches are refused.
+	append(ctx context.Context, batch *buffer.Buffer, urgent bool) (base int64, admitted bool, err error)
 	// read calls fn for every batch from the log start to the high watermark, in order. The batch is valid during the call.
 	read(ctx context.Context, fn func(recordbatch.Batch) error) error
 	// deleteBefore makes the records below the offset go; it is durable when it returns nil.
@@ -30,11 +32,30 @@ const (
 type engineLog struct {
 	svc       engine.Service
 	partition *engine.Partition
+	reserve   *reserve
 }
 
-func (l *engineLog) append(ctx context.Context, batch *buffer.Buffer) (int64, bool, error) {
+// ended is a context that has ended, for calls that are not to wait for anything.
+var ended = func() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}()
+
+func (l *engineLog) append(ctx context.Context, batch *buffer.Buffer, urgent bool) (int64, bool, error) {
+	base, admitted, err := l.try(ended, batch, false)
+	if err == nil {
+		l.reserve.refill()
+	}
+	if !urgent || admitted || !errors.Is(err, engine.ErrFull) {
+		return base, admitted, err
+	}
+	return l.try(ctx, batch, l.reserve.take(len(batch.Bytes())))
+}
+
+func (l *engineLog) try(ctx context.Context, batch *buffer.Buffer, internal bool) (int64, bool, error) {
 	done := make(chan engine.Appended, 1)
-	b := engine.Batch{Data: batch.Bytes(), Buffer: batch, Internal: true}
+	b := engine.Batch{Data: batch.Bytes(), Buffer: batch, Internal: internal}
 	if err := l.partition.Append(ctx, b, func(a engine.Appended) { done <- a }); err != nil {
 		return 0, false, err
 	}

@@ -68,7 +68,7 @@ func (s *shard) appendLive(ids []string) (from int64, admitted bool, err error) 
 			return nil
 		}
 		var base int64
-		if base, admitted, err = s.append(records); err == nil && from < 0 {
+		if base, admitted, err = s.append(records, false); err == nil && from < 0 {
 			from = base
 		}
 		records, bytes = records[:0], 0

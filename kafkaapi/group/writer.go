@@ -74,7 +74,7 @@ func (s *shard) writeAll() {
 		var err error
 		admitted := false
 		if len(records) > 0 {
-			_, admitted, err = s.append(records)
+			_, admitted, err = s.append(records, true)
 		}
 
 		s.mu.Lock()
@@ -125,7 +125,7 @@ func (s *shard) next() ([]*write, []record) {
 }
 
 // append makes the records durable; see [offsetsLog]. Only the writer calls it.
-func (s *shard) append(records []record) (base int64, admitted bool, err error) {
+func (s *shard) append(records []record, urgent bool) (base int64, admitted bool, err error) {
 	ctx, cancel := context.WithTimeout(s.c.writeCtx, appendLimit)
 	defer cancel()
 	s.mu.Lock()
@@ -142,7 +142,7 @@ func (s *shard) append(records []record) (base int64, admitted bool, err error) 
 	base = -1
 	for len(records) > 0 {
 		n := chunk(records)
-		at, ok, err := s.appendChunk(ctx, log, records[:n])
+		at, ok, err := s.appendChunk(ctx, log, records[:n], urgent)
 		if err != nil {
 			// With a part of the records written, memory would no longer be what the log says.
 			return base, ok || base >= 0, err
@@ -166,10 +166,10 @@ func chunk(records []record) int {
 	return len(records)
 }
 
-func (s *shard) appendChunk(ctx context.Context, log offsetsLog, records []record) (int64, bool, error) {
+func (s *shard) appendChunk(ctx context.Context, log offsetsLog, records []record, urgent bool) (int64, bool, error) {
 	buf := encodeBatch(records, s.c.o.Now().UnixMilli())
 	defer buf.Release()
-	base, admitted, err := log.append(ctx, buf)
+	base, admitted, err := log.append(ctx, buf, urgent)
 	if err == nil {
 		s.mu.Lock()
 		s.logBytes += int64(len(buf.Bytes()))
