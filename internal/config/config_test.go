@@ -144,7 +144,7 @@ func TestWrongSettingsAreNamedWithTheirPlace(t *testing.T) {
 func TestOthersVariablesAreLeftAlone(t *testing.T) {
 	_, err := source{env: []string{
 		"HEADPOND_SERVICE_HOST=10.0.0.1", "HEADPOND_PORT=tcp://10.0.0.1:9092", "HEADPOND_PORT_9092_TCP_ADDR=10.0.0.1",
-		"HEADPOND_SERVICE_PORT_KAFKA=9092", "HEADPOND_NOT_RUN=/tmp/x", "HEADPOND_TEST_S3_URL=x", "HEADPOND_BROKERS=a:1",
+		"HEADPOND_SERVICE_PORT_KAFKA=9092", "HEADPOND_NOT_RUN=/tmp/x", "HEADPOND_BINARY=/tmp/y", "HEADPOND_TEST_S3_URL=x", "HEADPOND_BROKERS=a:1",
 	}}.load(t)
 	if err != nil {
 		t.Fatal(err)

@@ -227,7 +227,7 @@ var otherEnv = []string{envPrefix + "CONFIG", envPrefix + "BROKER", envPrefix + 
 
 // foreignEnv matches what others define with our prefix: Kubernetes for every pod near a service named headpond
 // (HEADPOND_SERVICE_HOST, HEADPOND_PORT_9092_TCP_ADDR), and the tests.
-var foreignEnv = regexp.MustCompile(`_SERVICE_(HOST|PORT)|_PORT$|_PORT_[0-9]+_|^HEADPOND_TEST_|^HEADPOND_NOT_RUN$`)
+var foreignEnv = regexp.MustCompile(`_SERVICE_(HOST|PORT)|_PORT$|_PORT_[0-9]+_|^HEADPOND_TEST_|^HEADPOND_(NOT_RUN|BINARY)$`)
 
 // environment returns the variables with our prefix. One that is nothing's name is an error, as an unknown flag is.
 // An empty variable counts as not set.
