@@ -221,3 +221,40 @@ func BenchmarkFetchHot64KiB(b *testing.B) {
 		resp.Release()
 	}
 }
+
+// One fetch has a block and waits for memory for its response; another was given that memory, and what it wanted it for has left
+// memory meanwhile, so that it waits for a load, for which the first one's block leaves no room.
+func TestFetchesDoNotWaitForEachOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const large = 2500 << 10 // more than all memory of loads, and of responses
+		r := newReadRig(t, 16<<20)
+		defer r.close()
+		c := r.e.cache
+		hot, cold := r.partition(0), r.partition(1)
+		r.tail(hot, r.next(hot, large))
+		r.segment("one", cold, 1, large)
+		if !c.responses.TryAcquire(c.limits.responses) {
+			t.Fatal("there is no memory to begin with")
+		}
+		got := make(chan *FetchResponse)
+		go func() { got <- r.fetch(hot, 0, 1) }()
+		synctest.Wait()
+		go func() { got <- r.fetch(cold, 0, 1) }()
+		synctest.Wait()
+		if c.reads.TryAcquire(1) {
+			t.Fatal("the block does not take all memory of loads")
+		}
+		r.s.mu.Lock()
+		r.s.sealLocked(r.s.chunks[0])
+		r.s.chunks[0].unload()
+		r.s.mu.Unlock()
+		c.responses.Release(c.limits.responses)
+		for range 2 {
+			resp := <-got
+			if n := len(r.offsets(resp.Results[0])); n != 1 {
+				t.Errorf("%d batches, want 1", n)
+			}
+			resp.Release()
+		}
+	})
+}
