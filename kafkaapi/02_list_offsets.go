@@ -39,24 +39,37 @@ func listOffsets(r *request, req *kmsg.ListOffsetsRequest) kmsg.Response {
 	ctx, cancel := context.WithTimeout(r.c.ctx, timeout)
 	defer cancel()
 	resp := kmsg.NewPtrListOffsetsResponse()
-	resp.Topics = make([]kmsg.ListOffsetsResponseTopic, 0, len(req.Topics))
-	for _, rt := range req.Topics {
-		out := kmsg.NewListOffsetsResponseTopic()
-		out.Topic = rt.Topic
-		out.Partitions = make([]kmsg.ListOffsetsResponseTopicPartition, 0, len(rt.Partitions))
-		for i := range rt.Partitions {
-			p := kmsg.NewListOffsetsResponseTopicPartition()
-			p.Partition, p.Timestamp, p.Offset, p.LeaderEpoch = rt.Partitions[i].Partition, -1, -1, -1
-			found, err := r.listOffset(ctx, rt.Topic, &rt.Partitions[i])
-			if err != nil {
-				p.ErrorCode = r.code(err, reading)
-			} else {
-				p.Offset, p.Timestamp, p.LeaderEpoch = found.Offset, found.Timestamp, found.LeaderEpoch
-			}
-			out.Partitions = append(out.Partitions, p)
-		}
-		resp.Topics = append(resp.Topics, out)
+	resp.Topics = make([]kmsg.ListOffsetsResponseTopic, len(req.Topics))
+	type one struct {
+		topic string
+		req   *kmsg.ListOffsetsRequestTopicPartition
+		resp  *kmsg.ListOffsetsResponseTopicPartition
 	}
+	var reads []one // those that are looked up in batches: several at once
+	answer := func(o one) {
+		found, err := r.listOffset(ctx, o.topic, o.req)
+		if err != nil {
+			o.resp.ErrorCode = r.code(err, reading)
+			return
+		}
+		o.resp.Offset, o.resp.Timestamp, o.resp.LeaderEpoch = found.Offset, found.Timestamp, found.LeaderEpoch
+	}
+	for i := range req.Topics {
+		rt, out := &req.Topics[i], &resp.Topics[i]
+		out.Topic = rt.Topic
+		out.Partitions = make([]kmsg.ListOffsetsResponseTopicPartition, len(rt.Partitions))
+		for j := range rt.Partitions {
+			rp, p := &rt.Partitions[j], &out.Partitions[j]
+			p.Default()
+			p.Partition, p.Timestamp, p.Offset, p.LeaderEpoch = rp.Partition, -1, -1, -1
+			if o := (one{rt.Topic, rp, p}); rp.Timestamp >= 0 || rp.Timestamp == maxTimestamp {
+				reads = append(reads, o)
+			} else {
+				answer(o)
+			}
+		}
+	}
+	concurrently(len(reads), func(i int) { answer(reads[i]) })
 	return resp
 }
 

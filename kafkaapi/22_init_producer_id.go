@@ -27,9 +27,9 @@ func initProducerID(r *request, req *kmsg.InitProducerIDRequest) kmsg.Response {
 	defer cancel()
 	id, err := r.c.s.svc.ProducerID(ctx)
 	if err != nil {
-		// Not the codes of a produce request: producers take those for an answer about records.
+		// What Kafka says while it waits for ids: every client asks again, and none looks for a coordinator of transactions.
 		r.c.s.log.Warn("cannot give out a producer id", "error", err)
-		resp.ErrorCode = r.code(kerr.CoordinatorNotAvailable, refused)
+		resp.ErrorCode = r.code(kerr.CoordinatorLoadInProgress, refused)
 		return resp
 	}
 	resp.ProducerID, resp.ProducerEpoch = id, 0

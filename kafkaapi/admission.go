@@ -100,7 +100,7 @@ func checkProduce(r *request) error {
 	if elements <= readBuffer/partitionMemory {
 		return nil
 	}
-	return r.frame.share.take(r.c.ctx, r.c.s.requests, int64(elements)*partitionMemory)
+	return r.frame.share.grow(r.c.ctx, int64(elements)*partitionMemory)
 }
 
 // walker steps over the fields of a request. After the first that does not fit it is bad and every array is empty.

@@ -27,25 +27,28 @@ type share struct {
 	overdrawn bool
 }
 
-// take waits for n bytes, or for ctx to end. The first take of a share is at most the whole budget.
-func (s *share) take(ctx context.Context, b *budget, n int64) error {
+// begin waits for n bytes of the budget, or for ctx to end. The share has nothing yet. More than the whole budget counts
+// as the whole of it.
+func (s *share) begin(ctx context.Context, b *budget, n int64) error {
+	n = min(n, b.limit)
+	if err := b.sem.Acquire(ctx, n); err != nil {
+		return err
+	}
+	s.b, s.n = b, n
+	return nil
+}
+
+// grow takes n bytes more, or waits for the overdraft, or for ctx to end.
+func (s *share) grow(ctx context.Context, n int64) error {
 	if s.overdrawn || n <= 0 {
 		return nil
 	}
-	if s.b == nil {
-		n = min(n, b.limit)
-		if err := b.sem.Acquire(ctx, n); err != nil {
-			return err
-		}
-		s.b, s.n = b, n
-		return nil
-	}
-	if b.sem.TryAcquire(n) {
+	if s.b.sem.TryAcquire(n) {
 		s.n += n
 		return nil
 	}
 	select {
-	case b.overdraft <- struct{}{}:
+	case s.b.overdraft <- struct{}{}:
 		s.overdrawn = true
 		return nil
 	case <-ctx.Done():

@@ -10,8 +10,11 @@ func TestBudgetIsGivenBack(t *testing.T) {
 	b := newBudget(100)
 	for range 3 {
 		var s share
-		for _, n := range []int64{60, 40, 500} {
-			if err := s.take(t.Context(), b, n); err != nil {
+		if err := s.begin(t.Context(), b, 60); err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range []int64{40, 500} {
+			if err := s.grow(t.Context(), n); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -26,11 +29,11 @@ func TestFirstShareWaitsForRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBudget(100)
 		var a, c share
-		if err := a.take(t.Context(), b, 80); err != nil {
+		if err := a.begin(t.Context(), b, 80); err != nil {
 			t.Fatal(err)
 		}
 		got := make(chan error, 1)
-		go func() { got <- c.take(t.Context(), b, 30) }()
+		go func() { got <- c.begin(t.Context(), b, 30) }()
 		synctest.Wait()
 		select {
 		case err := <-got:
@@ -55,9 +58,9 @@ func TestGrowingRequestsDoNotWaitForEachOther(t *testing.T) {
 		for range cap(done) {
 			go func() {
 				var s share
-				err := s.take(ctx, b, 10)
+				err := s.begin(ctx, b, 10)
 				if err == nil {
-					err = s.take(ctx, b, 90)
+					err = s.grow(ctx, 90)
 				}
 				s.giveBack()
 				done <- err
@@ -77,11 +80,11 @@ func TestWaitForTheOverdraftEndsWithTheConnection(t *testing.T) {
 		b.overdraft <- struct{}{}
 		ctx, cancel := context.WithCancel(t.Context())
 		var s share
-		if err := s.take(ctx, b, 10); err != nil {
+		if err := s.begin(ctx, b, 10); err != nil {
 			t.Fatal(err)
 		}
 		got := make(chan error, 1)
-		go func() { got <- s.take(ctx, b, 1) }()
+		go func() { got <- s.grow(ctx, 1) }()
 		synctest.Wait()
 		cancel()
 		if err := <-got; err == nil {

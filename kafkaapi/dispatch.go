@@ -101,7 +101,7 @@ const expansion = 40
 // decode decodes the body, having taken memory for it.
 func (r *request) decode(req kmsg.Request) error {
 	if n := len(r.body); n > readBuffer {
-		if err := r.frame.share.take(r.c.ctx, r.c.s.requests, int64(n)*expansion); err != nil {
+		if err := r.frame.share.grow(r.c.ctx, int64(n)*expansion); err != nil {
 			return err
 		}
 	}

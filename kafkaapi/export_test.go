@@ -13,7 +13,12 @@ func Served(fn func(key kmsg.Key, version int16)) {
 
 // Whole says whether all memory that was taken for requests and responses was given back.
 func (s *Server) Whole() bool {
-	return s.requests.sem.TryAcquire(s.requests.limit) && s.fetches.TryAcquire(s.o.FetchMemory) && len(s.requests.overdraft) == 0
+	for _, b := range []*budget{s.requests, s.produces} {
+		if !b.sem.TryAcquire(b.limit) || len(b.overdraft) > 0 {
+			return false
+		}
+	}
+	return s.fetches.TryAcquire(s.o.FetchMemory)
 }
 
 // PanicKey is the key of a request that panics, once [ServePanic] was called.

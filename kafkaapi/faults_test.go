@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/headpond/headpond/internal/recordbatch/recordbatchtest"
+	"github.com/headpond/headpond/kafkaapi"
 	"github.com/headpond/headpond/walbackends/memwal"
 )
 
@@ -146,5 +147,32 @@ func TestIdempotentClientRidesOutFailuresOfTheLog(t *testing.T) {
 			}
 			i++
 		})
+	}
+}
+
+// Producers that are held must not hold up anybody else, however much memory they take.
+func TestHeldProducersLeaveMemoryToOthers(t *testing.T) {
+	b := start(t, nil, func(o *kafkaapi.Options) { o.RequestMemory = 1 << 20 })
+	topic := b.topic("t", 1, nil)
+	b.append(topic, 0, recordbatchtest.Values(0, "a"))
+	release := b.disk.Stall()
+	defer release()
+	req := produceRequest("t", 0, recordbatchtest.Values(0, string(make([]byte, 200_000))))
+	req.SetVersion(9)
+	var held []*wire
+	for range 20 {
+		w := b.dial()
+		w.send(req)
+		held = append(held, w)
+	}
+	w := b.dial()
+	for range 50 {
+		wantContents(t, "a consumer", ask[*kmsg.FetchResponse](w, 11, fetch(topic, forever, at(0, 0))), "0:1")
+	}
+	release()
+	for _, w := range held {
+		if p := w.receive(req, 1).(*kmsg.ProduceResponse).Topics[0].Partitions[0]; p.ErrorCode != 0 {
+			t.Errorf("a held producer: %v", kerr.ErrorForCode(p.ErrorCode))
+		}
 	}
 }

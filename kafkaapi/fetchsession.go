@@ -15,7 +15,7 @@ import (
 
 const (
 	sessionIdle = 2 * time.Minute // a session that was not used for so long makes room for another
-	sessionMost = 1_000_000       // partitions of all sessions together
+	sessionMost = 200_000         // partitions of all sessions together, of some 300 bytes each
 )
 
 // fetchSessions are the sessions of all clients (KIP-227). A session belongs to no connection: a client that connects

@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/bits"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/headpond/headpond/internal/buffer"
 )
@@ -59,8 +62,13 @@ func (c *conn) readFrame() (*frame, error) {
 	if _, err := c.br.Peek(int(min(n, readBuffer))); err != nil {
 		return nil, unexpectedEOF(err)
 	}
+	// Produce requests may wait long for room in the log. What others need must not wait with them.
+	memory := c.s.requests
+	if key, _ := c.br.Peek(2); kmsg.Key(binary.BigEndian.Uint16(key)) == kmsg.Produce {
+		memory = c.s.produces
+	}
 	f := new(frame)
-	if err := c.readBody(f, int(n)); err != nil {
+	if err := c.readBody(f, memory, int(n)); err != nil {
 		f.share.giveBack()
 		return nil, unexpectedEOF(err)
 	}
@@ -69,10 +77,10 @@ func (c *conn) readFrame() (*frame, error) {
 	return f, nil
 }
 
-// readBody reads n bytes into f.buf. After an error f.buf holds nothing.
-func (c *conn) readBody(f *frame, n int) error {
+// readBody reads n bytes into f.buf, for which it takes memory. After an error f.buf holds nothing.
+func (c *conn) readBody(f *frame, memory *budget, n int) error {
 	size := min(n, max(firstShare, min(c.largest, trustCap)))
-	if err := f.share.take(c.ctx, c.s.requests, int64(size)); err != nil {
+	if err := f.share.begin(c.ctx, memory, pooled(size)); err != nil {
 		return err
 	}
 	buf, have := buffer.Get(size), 0
@@ -88,7 +96,7 @@ func (c *conn) readBody(f *frame, n int) error {
 			return nil
 		}
 		size = min(n, have*stepFactor)
-		if err := f.share.take(c.ctx, c.s.requests, int64(size-have)); err != nil {
+		if err := f.share.grow(c.ctx, pooled(size)-pooled(have)); err != nil {
 			buf.Release()
 			return err
 		}
@@ -97,6 +105,14 @@ func (c *conn) readBody(f *frame, n int) error {
 		buf.Release()
 		buf = larger
 	}
+}
+
+// pooled is how many bytes a buffer of n takes: those of the pools are powers of two.
+func pooled(n int) int64 {
+	if n <= 1 || n > trustCap {
+		return int64(n)
+	}
+	return 1 << bits.Len(uint(n-1))
 }
 
 func unexpectedEOF(err error) error {

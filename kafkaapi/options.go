@@ -21,7 +21,8 @@ type Options struct {
 	// Broker is what Kafka's broker settings say. Nil: their defaults.
 	Broker *topicconfig.Broker
 
-	// RequestMemory bounds the bytes of requests that are being read or handled. One request may exceed it, so that the
+	// RequestMemory bounds the bytes of requests that are being read or handled. An eighth is for requests other than
+	// produce, which must not wait when producers are held. One request of each kind may exceed its part, so that the
 	// largest one passes. Default 64 MiB.
 	RequestMemory int64
 	// FetchMemory bounds the bytes of fetch responses that are not yet written. Default 64 MiB.

@@ -35,7 +35,8 @@ type Server struct {
 	partitions  int32
 	deleteTopic bool
 
-	requests *budget
+	produces *budget // of RequestMemory, for produce requests
+	requests *budget // for all others
 	fetches  *semaphore.Weighted
 	groups   *group.Coordinator
 	inspect  chan struct{} // holds a token for each batch that is expanded
@@ -74,7 +75,8 @@ func NewServer(svc engine.Service, o Options) (*Server, error) {
 		autoCreate:  o.Broker.Bool(topicconfig.AutoCreateTopics),
 		partitions:  int32(o.Broker.Int(topicconfig.NumPartitions)),
 		deleteTopic: o.Broker.Bool(topicconfig.DeleteTopicEnable),
-		requests:    newBudget(o.RequestMemory),
+		produces:    newBudget(o.RequestMemory - o.RequestMemory/8),
+		requests:    newBudget(o.RequestMemory / 8),
 		fetches:     semaphore.NewWeighted(o.FetchMemory),
 		inspect:     make(chan struct{}, inspectors),
 		closing:     make(chan struct{}),
