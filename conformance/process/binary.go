@@ -35,7 +35,7 @@ func Binary(t testing.TB) string {
 	if path := os.Getenv("HEADPOND_BINARY"); path != "" {
 		return path
 	}
-	return build(t, "", []string{"CGO_ENABLED=0"}, "-trimpath")
+	return build(t, "", []string{"CGO_ENABLED=0"})
 }
 
 // RaceBinary returns the path of the broker's binary built with the race detector, which ends the process at the first race.

@@ -162,8 +162,11 @@ func (e *ExitError) Error() string {
 }
 
 // Ready asks once whether the broker says that it is ready.
-func (b *Broker) Ready(ctx context.Context) bool {
-	_, err := b.get(ctx, "/readyz")
+func (b *Broker) Ready(ctx context.Context) bool { return Ready(ctx, b.Admin) }
+
+// Ready asks a broker by its admin address whether it is ready.
+func Ready(ctx context.Context, admin string) bool {
+	_, err := get(ctx, admin, "/readyz")
 	return err == nil
 }
 
@@ -171,17 +174,17 @@ func (b *Broker) Ready(ctx context.Context) bool {
 func (b *Broker) Get(path string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), Deadline)
 	defer cancel()
-	return b.get(ctx, path)
+	return get(ctx, b.Admin, path)
 }
 
-var admin = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+var httpClient = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 
-func (b *Broker) get(ctx context.Context, path string) (string, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+b.Admin+path, nil)
+func get(ctx context.Context, admin, path string) (string, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+admin+path, nil)
 	if err != nil {
 		return "", err
 	}
-	resp, err := admin.Do(req)
+	resp, err := httpClient.Do(req)
 	if err != nil {
 		return "", err
 	}
