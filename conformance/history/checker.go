@@ -2,6 +2,7 @@ package history
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 )
 
@@ -11,7 +12,7 @@ type Checker struct {
 	sent       map[uint32][]sent // by producer, at the count of the record
 	partitions map[Partition]*partition
 	sessions   map[sessionKey]*session
-	rep        Report
+	rep        Report  // what was found as events came
 	early      []Event // outcomes of records whose sending is in a log not added yet
 	n          Report  // counts only
 }
@@ -183,21 +184,24 @@ func (p *partition) at(offset int64) *value {
 	return &p.values[offset-p.base]
 }
 
-// Report judges the history as far as it was added. Add must not be called after it.
+// Report judges the history as far as it was added. More may be added after it, and judged again.
 func (c *Checker) Report() Report {
+	c.early = slices.DeleteFunc(c.early, c.outcome)
+	r := Report{Count: maps.Clone(c.rep.Count), Anomalies: slices.Clone(c.rep.Anomalies)}
 	for _, e := range c.early {
-		if !c.outcome(e) {
-			c.rep.add(Inconsistent, Partition{}, e.Offset, "an outcome of %s, which was never sent", e.ID)
+		r.add(Inconsistent, Partition{}, e.Offset, "an outcome of %s, which was never sent", e.ID)
+	}
+	for _, list := range c.sent {
+		for i := range list {
+			list[i].seen = false
 		}
 	}
-	c.early = nil
 	for _, p := range c.partitions {
-		c.judgeValues(p)
+		c.judgeValues(&r, p)
 		p.asked = newMarks(p.marks)
-		c.judgeMarks(p)
+		c.judgeMarks(&r, p)
 	}
-	c.judgeSent()
-	r := c.rep
+	c.judgeSent(&r)
 	r.Sent, r.Acked, r.Read, r.Partitions = c.n.Sent, c.n.Acked, c.n.Read, len(c.partitions)
 	slices.SortFunc(r.Anomalies, func(a, b Anomaly) int {
 		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Partition.Topic, b.Partition.Topic),

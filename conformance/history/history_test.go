@@ -272,6 +272,32 @@ func TestEveryEventSurvivesItsLog(t *testing.T) {
 	}
 }
 
+func TestAGrowingHistoryIsJudgedAgain(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log")
+	l, err := Create(path, NewClock())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	f := NewFollower()
+	for _, e := range good() {
+		if err := l.Append(e); err != nil {
+			t.Fatal(err)
+		}
+		if r, err := f.Check(path); err != nil || !r.OK() {
+			t.Fatal(r, err)
+		}
+	}
+	if err := l.Append(Event{Kind: Read, Session: 2, Partition: part, Offset: 4, ID: id(5), Digest: 5}); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if r, err := f.Check(path); err != nil || r.Count[Duplicate] != 1 || len(r.Count) != 1 {
+			t.Fatal(r, err)
+		}
+	}
+}
+
 func TestADamagedLogIsAnErrorThatNamesTheLine(t *testing.T) {
 	for _, line := range []string{"", "X 1", "A 1 2", "A 1 2 3 4", "A 1 2 x", "S 1 t 99999999999 0", "R 1 t 0 0 1 zz"} {
 		err := Scan(strings.NewReader("U 1\n"+line+"\n"), func(Event) {})

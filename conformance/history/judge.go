@@ -6,7 +6,7 @@ import (
 )
 
 // judgeValues looks at what a partition holds: each record sent there, whole, once, in its producer's order.
-func (c *Checker) judgeValues(p *partition) {
+func (c *Checker) judgeValues(r *Report, p *partition) {
 	last := map[uint32]ID{}
 	for i, v := range p.values {
 		if !v.set {
@@ -16,24 +16,24 @@ func (c *Checker) judgeValues(p *partition) {
 		s := c.find(v.id)
 		switch {
 		case s == nil:
-			c.rep.add(Phantom, p.name, offset, "%s was never sent", v.id)
+			r.add(Phantom, p.name, offset, "%s was never sent", v.id)
 			continue
 		case s.part != p:
-			c.rep.add(Phantom, p.name, offset, "%s was sent to %s", v.id, s.part.name)
+			r.add(Phantom, p.name, offset, "%s was sent to %s", v.id, s.part.name)
 			continue
 		case s.outcome == refused:
-			c.rep.add(Phantom, p.name, offset, "%s was refused", v.id)
+			r.add(Phantom, p.name, offset, "%s was refused", v.id)
 		case s.digest != v.digest:
-			c.rep.add(Altered, p.name, offset, "%s has digest %08x, was sent with %08x", v.id, v.digest, s.digest)
+			r.add(Altered, p.name, offset, "%s has digest %08x, was sent with %08x", v.id, v.digest, s.digest)
 		}
 		if s.seen {
-			c.rep.add(Duplicate, p.name, offset, "%s is also at %d", v.id, s.found)
+			r.add(Duplicate, p.name, offset, "%s is also at %d", v.id, s.found)
 			continue
 		}
 		s.seen, s.found = true, offset
 		prod := v.id.Producer()
 		if before, ok := last[prod]; ok && before > v.id {
-			c.rep.add(Reordered, p.name, offset, "%s comes after %s", v.id, before)
+			r.add(Reordered, p.name, offset, "%s comes after %s", v.id, before)
 		}
 		last[prod] = max(last[prod], v.id)
 	}
@@ -41,15 +41,15 @@ func (c *Checker) judgeValues(p *partition) {
 
 // judgeMarks looks at a partition's ends. An answer counts from the instant it was there; a later question must not
 // be answered with less. Two that overlap in time may be answered in either order.
-func (c *Checker) judgeMarks(p *partition) {
+func (c *Checker) judgeMarks(r *Report, p *partition) {
 	for _, e := range p.complete {
 		s := c.sessions[sessionKey{e.Session, p.name}]
 		switch {
 		case e.From == e.To:
 		case s == nil:
-			c.rep.add(Gap, p.name, e.From, "session %d read nothing of [%d, %d)", e.Session, e.From, e.To)
+			r.add(Gap, p.name, e.From, "session %d read nothing of [%d, %d)", e.Session, e.From, e.To)
 		case s.first != e.From || s.next < e.To:
-			c.rep.add(Gap, p.name, s.first, "session %d read [%d, %d) of [%d, %d)", e.Session, s.first, s.next, e.From, e.To)
+			r.add(Gap, p.name, s.first, "session %d read [%d, %d) of [%d, %d)", e.Session, s.first, s.next, e.From, e.To)
 		}
 	}
 	byAt := slices.SortedFunc(slices.Values(p.marks), func(a, b Event) int { return cmp.Compare(a.At, b.At) })
@@ -61,10 +61,10 @@ func (c *Checker) judgeMarks(p *partition) {
 			}
 		}
 		if e.To < end {
-			c.rep.add(Fell, p.name, e.To, "high watermark %d, was %d before", e.To, end)
+			r.add(Fell, p.name, e.To, "high watermark %d, was %d before", e.To, end)
 		}
 		if e.From >= 0 && e.From < start { // a complete reading may begin anywhere
-			c.rep.add(StartFell, p.name, e.From, "log start %d, was %d before", e.From, start)
+			r.add(StartFell, p.name, e.From, "log start %d, was %d before", e.From, start)
 		}
 	}
 }
@@ -119,33 +119,33 @@ func (p *partition) lastComplete() *Event {
 }
 
 // judgeSent looks for each acknowledged record where its producer was told that it is.
-func (c *Checker) judgeSent() {
+func (c *Checker) judgeSent(r *Report) {
 	for prod, list := range c.sent {
 		for n := range list {
 			if s := &list[n]; s.known && s.outcome == acked {
-				c.judgeAcked(MakeID(prod, uint64(n)), s)
+				c.judgeAcked(r, MakeID(prod, uint64(n)), s)
 			}
 		}
 	}
 }
 
-func (c *Checker) judgeAcked(id ID, s *sent) {
+func (c *Checker) judgeAcked(r *Report, id ID, s *sent) {
 	p := s.part
 	if lowest, asked := p.asked.lowestAfter(s.at); asked && lowest <= s.offset {
-		c.rep.add(Fell, p.name, lowest, "high watermark %d, and %s had been acknowledged at %d", lowest, id, s.offset)
+		r.add(Fell, p.name, lowest, "high watermark %d, and %s had been acknowledged at %d", lowest, id, s.offset)
 	}
 	if s.seen {
 		if s.found != s.offset {
-			c.rep.add(WrongOffset, p.name, s.offset, "%s is at %d", id, s.found)
+			r.add(WrongOffset, p.name, s.offset, "%s is at %d", id, s.found)
 		}
 		return
 	}
 	if i := s.offset - p.base; i >= 0 && i < int64(len(p.values)) && p.values[i].set {
-		c.rep.add(Lost, p.name, s.offset, "%s was acknowledged; %s is there", id, p.values[i].id)
+		r.add(Lost, p.name, s.offset, "%s was acknowledged; %s is there", id, p.values[i].id)
 		return
 	}
 	last := p.lastComplete()
 	if last != nil && last.Asked > s.at && s.offset >= last.From {
-		c.rep.add(Lost, p.name, s.offset, "%s was acknowledged; a later reading of [%d, %d) does not have it", id, last.From, last.To)
+		r.add(Lost, p.name, s.offset, "%s was acknowledged; a later reading of [%d, %d) does not have it", id, last.From, last.To)
 	}
 }

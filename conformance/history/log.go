@@ -60,36 +60,63 @@ func (l *Log) Close() error { return l.f.Close() }
 // Scan calls fn for each event of a log, in order. A last line without a newline is what a kill left and is dropped; any
 // other line that is not an event is an error that names it.
 func Scan(r io.Reader, fn func(Event)) error {
+	_, err := scan(r, fn)
+	return err
+}
+
+// scan is Scan; it returns how many bytes of whole lines there were.
+func scan(r io.Reader, fn func(Event)) (n int64, err error) {
 	br := bufio.NewReaderSize(r, 1<<16)
-	for n := 1; ; n++ {
+	for number := 1; ; number++ {
 		line, err := br.ReadString('\n')
 		if errors.Is(err, io.EOF) {
-			return nil
+			return n, nil
 		}
 		if err != nil {
-			return err
+			return n, err
 		}
 		e, err := parse(line[:len(line)-1])
 		if err != nil {
-			return fmt.Errorf("line %d, %q: %w", n, line, err)
+			return n, fmt.Errorf("line %d, %q: %w", number, line, err)
 		}
+		n += int64(len(line))
 		fn(e)
 	}
 }
 
-// CheckFiles checks the history that the logs at the paths make together.
-func CheckFiles(paths ...string) (Report, error) {
-	c := NewChecker()
+// Follower checks logs that still grow: each time it reads what is new. It is not for concurrent use.
+type Follower struct {
+	checker *Checker
+	read    map[string]int64 // bytes of each log
+}
+
+// NewFollower returns a follower that has read nothing.
+func NewFollower() *Follower { return &Follower{NewChecker(), map[string]int64{}} }
+
+// Check reads what the logs at the paths have that it has not read yet, in this order, and judges the history so far. Logs
+// of readers come before those of producers: what was read then was announced in a log that is read later.
+func (f *Follower) Check(paths ...string) (Report, error) {
 	for _, p := range paths {
-		f, err := os.Open(p)
-		if err != nil {
-			return Report{}, fmt.Errorf("open history: %w", err)
-		}
-		err = Scan(f, c.Add)
-		f.Close()
-		if err != nil {
+		if err := f.follow(p); err != nil {
 			return Report{}, fmt.Errorf("history %s: %w", p, err)
 		}
 	}
-	return c.Report(), nil
+	return f.checker.Report(), nil
 }
+
+func (f *Follower) follow(path string) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	if _, err := file.Seek(f.read[path], io.SeekStart); err != nil {
+		return err
+	}
+	n, err := scan(file, f.checker.Add)
+	f.read[path] += n
+	return err
+}
+
+// CheckFiles checks the history that the logs at the paths make together.
+func CheckFiles(paths ...string) (Report, error) { return NewFollower().Check(paths...) }

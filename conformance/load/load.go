@@ -42,9 +42,11 @@ type Load struct {
 	wg   sync.WaitGroup
 
 	acked    atomic.Int64
+	paused   atomic.Bool
 	clients  []*kgo.Client
 	logs     []*history.Log
 	sessions atomic.Uint64
+	follower *history.Follower
 
 	mu       sync.Mutex
 	failures []error
@@ -91,7 +93,7 @@ func Start(o Options) (*Load, error) {
 	if o.Buffered == 0 {
 		o.Buffered = 256
 	}
-	l := &Load{opt: o, clock: history.NewClock(), stop: make(chan struct{})}
+	l := &Load{opt: o, clock: history.NewClock(), stop: make(chan struct{}), follower: history.NewFollower()}
 	for i := range o.Producers {
 		number := o.FirstProducer + uint32(i)
 		log, err := history.Create(filepath.Join(o.Dir, fmt.Sprintf("producer-%d.log", number)), l.clock)
@@ -139,11 +141,15 @@ func (l *Load) produce(number uint32, cl *kgo.Client, log *history.Log, rng *ran
 			}
 			cl.Produce(context.Background(), r, func(r *kgo.Record, err error) { l.told(log, id, r, err) })
 		}
-		if l.opt.Pace > 0 {
+		for pause := max(l.opt.Pace, time.Microsecond); ; pause = 10 * time.Millisecond {
 			select {
 			case <-l.stop:
-			case <-time.After(l.opt.Pace):
+			case <-time.After(pause):
+				if l.paused.Load() {
+					continue
+				}
 			}
+			break
 		}
 	}
 }
@@ -208,8 +214,11 @@ func (l *Load) Stop() error {
 	return l.Failures()
 }
 
-// Check reads the history so far and judges it. It may be called while the load runs.
+// Check judges the history so far. It may be called while the load runs, which sends nothing new meanwhile, so that what
+// there is to judge does not grow with the time that judging takes. It is not for concurrent use.
 func (l *Load) Check() (history.Report, error) {
+	l.paused.Store(true)
+	defer l.paused.Store(false)
 	// What was read comes first: a record that is in a reader's log then is in its producer's.
 	l.mu.Lock()
 	var paths []string
@@ -220,7 +229,7 @@ func (l *Load) Check() (history.Report, error) {
 	for _, log := range l.logs {
 		paths = append(paths, log.Path())
 	}
-	return history.CheckFiles(paths...)
+	return l.follower.Check(paths...)
 }
 
 // Close ends the load without waiting for outcomes, and closes clients and logs.
