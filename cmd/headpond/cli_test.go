@@ -57,6 +57,27 @@ func TestHelpVersionAndCompletionAreCode0(t *testing.T) {
 	}
 }
 
+func TestNamesAreCompleted(t *testing.T) {
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "lines", "logs", "other"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cluster.Close()
+	brokers := []string{"HEADPOND_BROKERS=" + strings.Join(cluster.ListenAddrs(), ",")}
+	for args, want := range map[string]string{
+		"topic describe l":              "lines\nlogs\n:4\n",
+		"topic create t --config max.m": "max.message.bytes=\n:6\n",
+		"serve --broker group.initial":  "group.initial.rebalance.delay.ms=\n:6\n",
+		"topic describe lines x":        ":4\n",
+		"group describe g":              ":4\n",
+	} {
+		code, stdout, _ := headpond(t, brokers, append([]string{"__completeNoDesc"}, strings.Fields(args)...)...)
+		if code != 0 || stdout != want {
+			t.Errorf("%s: code %d, %q, want %q", args, code, stdout, want)
+		}
+	}
+}
+
 func TestConfigShowNamesOrigins(t *testing.T) {
 	code, stdout, _ := headpond(t, []string{"HEADPOND_UPLOAD_AGE=7s"}, "config", "show", "--origin", "--listen", "127.0.0.1:1234")
 	if code != 0 {

@@ -81,6 +81,7 @@ type offsetDescription struct {
 func (p process) groupDescribe() *cobra.Command {
 	c := &cobra.Command{Use: "describe NAME", Short: "Print a group's members, offsets and lag", Args: exactly("NAME")}
 	client := p.addClientFlags(c.Flags())
+	client.completeName(c, groupNames)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		return client.with(c.Context(), func(ctx context.Context, cl *kadm.Client) error {
 			d, err := describeGroup(ctx, cl, args[0])
@@ -227,6 +228,7 @@ func known(n int64) string {
 func (p process) groupDelete() *cobra.Command {
 	c := &cobra.Command{Use: "delete NAME", Short: "Delete a group that has no members, with its offsets", Args: exactly("NAME")}
 	client := p.addClientFlags(c.Flags())
+	client.completeName(c, groupNames)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		return client.with(c.Context(), func(ctx context.Context, cl *kadm.Client) error {
 			resp, err := cl.DeleteGroups(ctx, args[0])

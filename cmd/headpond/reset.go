@@ -25,6 +25,7 @@ func (p process) groupReset() *cobra.Command {
   headpond group reset-offsets g --to 2026-01-31T08:00:00Z     to the first records of that time or later`,
 	}
 	client := p.addClientFlags(c.Flags())
+	client.completeName(c, groupNames)
 	to := c.Flags().String("to", "", "earliest, latest, an offset, or a time as in RFC 3339")
 	topics := c.Flags().StringArrayP("topic", "t", nil, "TOPIC, or TOPIC:PARTITION,…; may be given more than once; without it, where the group has offsets")
 	create := c.Flags().Bool("create", false, "make the group where it is not there")

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/headpond/headpond/internal/config"
+	"github.com/headpond/headpond/internal/topicconfig"
 )
 
 func (p process) serveCommand() *cobra.Command {
@@ -24,6 +25,7 @@ Every flag is also an environment variable (--data-dir: HEADPOND_DATA_DIR) and a
 broker settings have Kafka's names, below broker: in the file, or with --broker NAME=VALUE.`,
 	}
 	config.AddFlags(c.Flags())
+	completeSettings(c, "broker", topicconfig.BrokerKeys(), "=")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		cfg, err := config.Load(config.Sources{Flags: c.Flags(), Environ: p.environ})
 		if err != nil {

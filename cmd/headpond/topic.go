@@ -26,6 +26,7 @@ func (p process) topicCreate() *cobra.Command {
 	client := p.addClientFlags(c.Flags())
 	partitions := c.Flags().Int32P("partitions", "p", -1, "number of partitions; without it, the broker's num.partitions")
 	configs := c.Flags().StringArrayP("config", "c", nil, "a setting of the topic, as NAME=VALUE; may be given more than once")
+	completeSettings(c, "config", topicconfig.Topic(), "=")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if *partitions < 1 && c.Flags().Changed("partitions") {
 			return usagef("partitions is %d and must be at least 1", *partitions)
@@ -104,6 +105,7 @@ func (p process) topicList() *cobra.Command {
 func (p process) topicDescribe() *cobra.Command {
 	c := &cobra.Command{Use: "describe NAME", Short: "Print a topic's partitions and settings", Args: exactly("NAME")}
 	client := p.addClientFlags(c.Flags())
+	client.completeName(c, topicNames)
 	all := c.Flags().Bool("all", false, "also print settings that have their defaults")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		return client.with(c.Context(), func(ctx context.Context, cl *kadm.Client) error {
@@ -215,9 +217,12 @@ func findTopic(ctx context.Context, cl *kadm.Client, name string) (kadm.TopicDet
 func (p process) topicAlter() *cobra.Command {
 	c := &cobra.Command{Use: "alter NAME", Short: "Change a topic's settings, or add partitions", Args: exactly("NAME")}
 	client := p.addClientFlags(c.Flags())
+	client.completeName(c, topicNames)
 	configs := c.Flags().StringArrayP("config", "c", nil, "a setting, as NAME=VALUE; may be given more than once")
 	unset := c.Flags().StringArray("unset", nil, "name of a setting that gets its default again; may be given more than once")
 	partitions := c.Flags().IntP("partitions", "p", 0, "new number of partitions; it can only grow, and keys are spread anew")
+	completeSettings(c, "config", topicconfig.Topic(), "=")
+	completeSettings(c, "unset", topicconfig.Topic(), "")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		names, set, err := pairs(*configs)
 		if err != nil {
@@ -295,6 +300,7 @@ func (p process) alterSettings(ctx context.Context, cl *kadm.Client, topic strin
 func (p process) topicDelete() *cobra.Command {
 	c := &cobra.Command{Use: "delete NAME", Short: "Delete a topic and its records", Args: exactly("NAME")}
 	client := p.addClientFlags(c.Flags())
+	client.completeName(c, topicNames)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		return client.with(c.Context(), func(ctx context.Context, cl *kadm.Client) error {
 			resp, err := cl.DeleteTopics(ctx, args[0])
