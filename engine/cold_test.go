@@ -437,6 +437,32 @@ func TestBlockLargerThanTheCacheIsServedBesideAHotPartition(t *testing.T) {
 	}
 }
 
+func TestBlockLargerThanTheCacheHoldsAnAnswerUpForASecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newReadRig(t, 16<<20)
+		defer r.close()
+		cold, hot := r.partition(0), r.partition(1)
+		r.segment("cold", cold, 1, 2500<<10)
+		r.tail(hot, r.next(hot, 1000))
+		r.store.hook = func(context.Context, string, int64, []byte) error {
+			time.Sleep(2500 * time.Millisecond)
+			return nil
+		}
+		for round, want := range []int{0, 0, 1} {
+			start := time.Now()
+			resp := r.fetchAll(4<<20, FetchPartition{cold, 0, 4 << 20}, FetchPartition{hot, 0, 1 << 20})
+			got, beside := len(r.offsets(resp.Results[0])), len(r.offsets(resp.Results[1]))
+			if took := time.Since(start); got != want || got+beside == 0 || took > time.Second {
+				t.Errorf("round %d: %d cold and %d hot batches after %v, want %d cold", round, got, beside, took, want)
+			}
+			resp.Release()
+		}
+		if n := r.store.count(); n != 1 {
+			t.Errorf("%d reads of the store, want 1", n)
+		}
+	})
+}
+
 // A consumer that lags on many small partitions reads few large pieces, and every partition gets its turn.
 func TestManySmallColdPartitionsProgress(t *testing.T) {
 	r := newReadRig(t, 16<<20)

@@ -21,6 +21,9 @@ import (
 // defaultFetchTimeout is a fetch's Timeout when it has none.
 const defaultFetchTimeout = 10 * time.Second
 
+// maxHold is how long an answer is held up for a block that the cache can't hold. The load goes on, and the next fetch joins it.
+const maxHold = time.Second
+
 // fetch is one call of Engine.Fetch.
 type fetch struct {
 	e      *Engine
@@ -106,6 +109,9 @@ func (f *fetch) slow(ctx context.Context) {
 	timeout := f.req.Timeout
 	if timeout <= 0 {
 		timeout = defaultFetchTimeout
+	}
+	if f.resp.Bytes > 0 || f.failed {
+		timeout = min(timeout, maxHold)
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
