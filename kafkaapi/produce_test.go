@@ -52,6 +52,8 @@ func TestBadBatchesAreRefusedAlone(t *testing.T) {
 		{"no timestamp", "early", 9, recordbatchtest.Values(-1, "a"), nil},
 		{"no key", "compacted", 9, good(), kerr.InvalidRecord},
 		{"no key, compressed", "compacted", 9, recordbatchtest.Build(recordbatchtest.Spec{Codec: recordbatch.LZ4}), kerr.InvalidRecord},
+		{"no key, a bomb", "compacted", 9, recordbatchtest.Build(recordbatchtest.Spec{Codec: recordbatch.Gzip, Records: []recordbatchtest.Record{{Value: make([]byte, 40<<20)}}}), kerr.MessageTooLarge},
+		{"a bomb that nobody looks into", "t", 9, recordbatchtest.Build(recordbatchtest.Spec{Codec: recordbatch.Gzip, Records: []recordbatchtest.Record{{Value: make([]byte, 40<<20)}}}), nil},
 		{"key", "compacted", 9, recordbatchtest.Build(recordbatchtest.Spec{Codec: recordbatch.Gzip, Records: []recordbatchtest.Record{{Key: []byte("k")}}}), nil},
 	} {
 		// A good batch for another partition of the same request must go through.
