@@ -75,7 +75,7 @@ func start(t *testing.T, c config) *rig {
 	} else {
 		pc.DataDir = filepath.Join(t.TempDir(), "data")
 	}
-	pc.Args = append(pc.Args, "--wal", "file:"+filepath.Join(pc.DataDir, "wal")+"?capacity=64MiB")
+	pc.Args = append(pc.Args, "--wal", "file:"+filepath.Join(pc.DataDir, "wal")+"?capacity=16MiB")
 	r.broker = process.New(t, pc)
 	r.broker.Start()
 	if err := load.CreateTopic(t.Context(), r.broker.Addr, topic, partitions, nil); err != nil {
