@@ -287,6 +287,7 @@ func TestStrangersAreRefused(t *testing.T) {
 		"another's log":               {func(r *rig) { r.disk = other.disk }, engine.ErrInvalid},
 		"another's log, index lost":   {func(r *rig) { r.disk = other.disk; r.fs = vfs.NewMem() }, engine.ErrInvalid},
 		"another's objects":           {func(r *rig) { r.bucket = other.bucket }, engine.ErrInvalid},
+		"objects gone, index there":   {func(r *rig) { r.bucket = new(memobj.Bucket) }, engine.ErrInvalid},
 		"trimmed log without objects": {func(r *rig) { r.bucket = new(memobj.Bucket); r.fs = vfs.NewMem() }, engine.ErrInvalid},
 	} {
 		t.Run(name, func(t *testing.T) {

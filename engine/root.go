@@ -107,7 +107,7 @@ func (e *Engine) register(ctx context.Context, info WALInfo) error {
 	r, err := e.store.readRoot(ctx)
 	switch {
 	case isNotFound(err):
-		return fmt.Errorf("%w: %s holds no root object any more", ErrCorrupt, e.o.Store.Info().URL)
+		return fmt.Errorf("%w: %s holds no root object any more", ErrInvalid, e.o.Store.Info().URL)
 	case err != nil:
 		return err
 	case r.Cluster != e.cluster:

@@ -66,6 +66,9 @@ func (e *Engine) whatIsRegistered(ctx context.Context, state IndexState) (root, 
 	}
 	stored, err := e.store.readRoot(wait)
 	switch {
+	case isNotFound(err) && known.Cluster != (ID{}):
+		// Root objects are never deleted: this is another place, or what was there is gone.
+		return known, fmt.Errorf("%w: the index belongs to cluster %x, and %s holds no root object of it: is it the right place, and mounted?", ErrInvalid, known.Cluster, e.o.Store.Info().URL)
 	case isNotFound(err):
 		return known, nil
 	case err != nil && known.Cluster != (ID{}) && errors.Is(err, ErrUnavailable):
