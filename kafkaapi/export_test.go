@@ -21,6 +21,15 @@ func (s *Server) Whole() bool {
 	return s.fetches.TryAcquire(s.o.FetchMemory)
 }
 
+// Producing says whether a produce request is being handled.
+func (s *Server) Producing() bool {
+	if !s.produces.sem.TryAcquire(s.produces.limit) {
+		return true
+	}
+	s.produces.sem.Release(s.produces.limit)
+	return false
+}
+
 // PanicKey is the key of a request that panics, once [ServePanic] was called.
 const PanicKey = 127
 

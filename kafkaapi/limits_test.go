@@ -3,7 +3,9 @@ package kafkaapi_test
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"math"
+	"runtime"
 	"testing"
 	"time"
 
@@ -201,4 +203,27 @@ func TestShutdownAnswersWhatWaits(t *testing.T) {
 	poll.closed()
 	join.closed()
 	idle.closed()
+}
+
+func TestShutdownEndsInTimeWhateverIsInFlight(t *testing.T) {
+	b := start(t, nil, nil)
+	b.topic("t", 1, nil)
+	release := b.disk.Stall()
+	defer release()
+	w := b.dial()
+	req := produceRequest("t", 0, recordbatchtest.Values(0, "a"))
+	req.TimeoutMillis = forever
+	req.SetVersion(9)
+	for range 300 { // more than are in flight at once
+		w.send(req)
+	}
+	for !b.server.Producing() {
+		runtime.Gosched()
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+	defer cancel()
+	if err := b.server.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Error("shutdown:", err)
+	}
+	w.closed()
 }

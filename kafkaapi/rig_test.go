@@ -90,11 +90,11 @@ func startOn(t testing.TB, log memwal.Options, set settings, change func(*kafkaa
 		if err := <-served; err != nil {
 			t.Error("serve:", err)
 		}
-		if !s.Whole() {
-			t.Error("memory for requests or responses was not given back")
-		}
 		if err := e.Close(ctx); err != nil {
 			t.Error("close:", err)
+		}
+		if !s.Whole() {
+			t.Error("memory for requests or responses was not given back")
 		}
 	})
 	return &broker{t, disk, store, e, s, l.Addr().String()}

@@ -214,7 +214,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		s.cancel()
 		s.mu.Lock()
 		for c := range s.conns {
-			c.nc.Close()
+			c.out.fail(net.ErrClosed)
 		}
 		s.mu.Unlock()
 		<-done
