@@ -5,6 +5,7 @@
 package frame
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -93,6 +94,8 @@ const checksumAt = HeaderSize - 4
 
 var le = binary.LittleEndian
 
+var zeros [4096]byte
+
 // put writes the header without its checksum.
 func (h *Header) put(b []byte) {
 	_ = b[HeaderSize-1]
@@ -162,10 +165,12 @@ func (h *Header) Verify(b []byte, sector int) error {
 	if crc = crc32.Update(crc, castagnoli, b[:checksumAt]); crc != h.Checksum {
 		return ErrChecksum
 	}
-	for _, c := range b[end:size] {
-		if c != 0 {
+	for pad := b[end:size]; len(pad) > 0; {
+		n := min(len(pad), len(zeros))
+		if !bytes.Equal(pad[:n], zeros[:n]) {
 			return ErrPadding
 		}
+		pad = pad[n:]
 	}
 	payload := b[HeaderSize:end]
 	for range h.Records {

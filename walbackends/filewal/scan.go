@@ -35,6 +35,8 @@ type scanner struct {
 // errHole says that there is no intact frame of this log and lap at an offset.
 var errHole = errors.New("hole")
 
+var errNoFrame = fmt.Errorf("%w: %w", errHole, frame.ErrNoFrame)
+
 // at returns the frame at an offset and its bytes. Without an intact one the error is errHole, wrapped with why, and the
 // header is what the bytes claim when they look like a torn frame of this lap; a failed read is [engine.ErrUnavailable].
 func (s *scanner) at(off int64) (frame.Header, []byte, error) {
@@ -47,6 +49,9 @@ func (s *scanner) at(off int64) (frame.Header, []byte, error) {
 		return none, nil, err
 	}
 	h, err := frame.Parse(b)
+	if err == frame.ErrNoFrame { // the common case of a search, without an allocation
+		return none, nil, errNoFrame
+	}
 	if err != nil {
 		return none, nil, fmt.Errorf("%w: %w", errHole, err)
 	}
