@@ -176,6 +176,7 @@ func TestAbsentObjectsAreRefused(t *testing.T) {
 	back, indexBack := p.move("objects"), p.move("index")
 	p.refused("without objects and index", p.path("objects"))
 	indexBack()
+	p.refused("without the objects", p.path("objects"))
 	back()
 	p.intact("with the objects put back")
 }
