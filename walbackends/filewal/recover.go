@@ -101,6 +101,7 @@ func (r *recovery) once() (*recovered, error) {
 func (r *recovery) heads() (map[uint64]head, []int, error) {
 	heads := make(map[uint64]head)
 	var unknown []int
+	highest := -1
 	for slot := range r.files {
 		if err := r.ctx.Err(); err != nil {
 			return nil, nil, err
@@ -119,6 +120,12 @@ func (r *recovery) heads() (map[uint64]head, []int, error) {
 			return nil, nil, r.corrupt(slot, 0, fmt.Sprintf("segment %d is also in %s", h.Lap, slotName(r.dir, other.slot)))
 		}
 		heads[h.Lap] = head{slot, h}
+		highest = max(highest, slot)
+	}
+	if len(heads) > 0 {
+		// The lowest free file is always used first, so the files above the first one beyond those that hold frames never were:
+		// to read them all would cost more than the log itself.
+		unknown = slices.DeleteFunc(unknown, func(slot int) bool { return slot > highest+1 })
 	}
 	return heads, unknown, nil
 }

@@ -79,13 +79,20 @@ func (s *scanner) window(off int64, n int) ([]byte, error) {
 	if i := off - s.start; i >= 0 && i+int64(n) <= int64(len(s.buf)) {
 		return s.buf[i:], nil
 	}
+	// What the window holds of the range stays: a frame that ends beyond the window is not read twice.
+	kept := 0
+	if i := off - s.start; i > 0 && i < int64(len(s.buf)) {
+		kept = copy(s.buf, s.buf[i:])
+	} else if i == 0 {
+		kept = len(s.buf)
+	}
 	want := max(n, min(s.ahead, int(s.segment-off)))
 	if cap(s.buf) < want {
-		s.buf = make([]byte, want)
+		s.buf = append(make([]byte, 0, want), s.buf[:kept]...)
 	}
 	s.buf, s.start = s.buf[:want], off
-	got, err := readFull(s.file, s.buf, off)
-	s.buf = s.buf[:got]
+	got, err := readFull(s.file, s.buf[kept:], off+int64(kept))
+	s.buf = s.buf[:kept+got]
 	if err != nil {
 		s.buf = s.buf[:0]
 		return nil, fmt.Errorf("%w: read %d bytes of %s at %d: %w", engine.ErrUnavailable, want, s.file.Name(), off, err)
