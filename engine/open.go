@@ -168,7 +168,8 @@ func (e *Engine) reopen(epoch uint64, cause error) (*session, error) {
 		if ctx.Err() != nil {
 			return nil, ErrClosed
 		}
-		if try == reopenTries || errors.Is(err, ErrFenced) || errors.Is(err, ErrCorrupt) && !errors.Is(err, errIndex) {
+		// A log that is held is tried again too: it may be by a write of ours that has not returned.
+		if try == reopenTries || errors.Is(err, ErrCorrupt) && !errors.Is(err, errIndex) {
 			return nil, fmt.Errorf("the log failed (%w) and can't be opened again: %w", cause, err)
 		}
 		e.o.Logger.Warn("opening the log again failed", "try", try, "of", reopenTries, "err", err)

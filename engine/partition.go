@@ -30,6 +30,7 @@ type Partition struct {
 
 	// uploaded is the producers' state as of the batches handed to uploads; only the uploader touches it.
 	uploaded      *producerstate.Table
+	uploadedTo    int64 // uploaded knows the batches below this offset
 	uploadedEpoch int32 // last leader epoch that a commit says the start of; -1: none
 }
 

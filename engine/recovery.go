@@ -107,8 +107,8 @@ func (r *recovery) commit(ctx context.Context, pos Position, encoded []byte) err
 		return nil
 	}
 	sum := CommitSum(encoded)
-	if err := r.s.e.index().Apply(ctx, c, sum); err != nil {
-		return fmt.Errorf("%w: commit %d: %w", errIndex, c.Seq, err)
+	if err := r.s.e.applyCommit(ctx, c, sum); err != nil {
+		return err
 	}
 	r.state.Seq, r.state.Sum = c.Seq, sum
 	r.state.Through = max(r.state.Through, c.Through)
@@ -126,15 +126,14 @@ func (r *recovery) batch(id PartitionID, b recordbatch.Batch, pos Position) erro
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if b.LastOffset() < p.committed {
-		return nil // a commit covers it, though not all that the WAL holds up to it
-	}
+	// A batch below the log start, or one that a later commit covers, is kept as the others are: producers and leader epochs that it
+	// tells of may be known from nowhere else. The uploader leaves its records out.
 	if len(p.tail) > 0 && b.BaseOffset() != p.next {
 		return &CorruptError{Where: r.s.info.URL, Offset: -1, Reason: fmt.Sprintf("partition %d of topic id %x goes from offset %d to %d", id.Partition, id.Topic, p.next, b.BaseOffset())}
 	}
 	p.next = b.NextOffset()
 	p.noteEpochLocked(b.LeaderEpoch(), b.BaseOffset())
-	if b.ProducerID() >= 0 {
+	if b.ProducerID() >= 0 && b.BaseOffset() >= p.uploadedTo {
 		p.noteProducerLocked(b)
 	}
 	s := r.s
@@ -208,7 +207,7 @@ func (p *Partition) set(s *session, state PartitionState) error {
 	p.s = s
 	p.next, p.high, p.committed, p.logStart = state.End, state.End, state.End, state.LogStart
 	p.epoch, p.epochs = 0, state.Epochs
-	p.tail, p.producers = nil, producers
+	p.tail, p.producers, p.uploadedTo = nil, producers, state.Producers.Offset
 	return nil
 }
 
@@ -294,7 +293,7 @@ func (p *Partition) settle(state PartitionState, info WALInfo) error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.uploaded, p.uploadedEpoch = uploaded, -1
+	p.uploaded, p.uploadedTo, p.uploadedEpoch = uploaded, state.Producers.Offset, -1
 	if n := len(state.Epochs); n > 0 {
 		p.uploadedEpoch = state.Epochs[n-1].Epoch
 	}

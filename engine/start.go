@@ -126,16 +126,40 @@ func (e *Engine) found(ctx context.Context, wal WAL, state IndexState) error {
 	return e.bindIndex(ctx, state, info.ID)
 }
 
-// bindIndex makes the index one of this cluster and log.
+// bindIndex makes the index one of this cluster and log. Commits of earlier logs are in objects alone, and nothing in this log tells
+// that they are missing. So they are applied first, and the index is bound to each log before its first commit: one that is bound to
+// this log lacks nothing that came before it, even where the way here was cut short.
 func (e *Engine) bindIndex(ctx context.Context, state IndexState, wal ID) error {
-	var err error
-	if state.Cluster == (ID{}) {
-		err = e.index().Reset(ctx, e.cluster, wal)
-	} else {
-		err = e.index().SetWAL(ctx, wal)
+	reset := state.Cluster == (ID{})
+	bind := func(to ID) (err error) {
+		switch {
+		case reset:
+			err = e.index().Reset(ctx, e.cluster, to)
+		case state.WAL != to:
+			err = e.index().SetWAL(ctx, to)
+		}
+		if err != nil {
+			return fmt.Errorf("%w: %w", errIndex, err)
+		}
+		reset, state.WAL = false, to
+		return nil
 	}
+	err := e.store.readCommits(ctx, e.cluster, state.Seq+1, func(c *Commit, sum uint32) error {
+		if err := bind(c.WAL); err != nil {
+			return err
+		}
+		return e.applyCommit(ctx, c, sum)
+	})
 	if err != nil {
-		return fmt.Errorf("%w: %w", errIndex, err)
+		return err
+	}
+	return bind(wal)
+}
+
+// applyCommit applies a commit that was found in the log or in an object.
+func (e *Engine) applyCommit(ctx context.Context, c *Commit, sum uint32) error {
+	if err := e.index().Apply(ctx, c, sum); err != nil {
+		return fmt.Errorf("%w: commit %d: %w", errIndex, c.Seq, err)
 	}
 	return nil
 }
@@ -219,10 +243,7 @@ func (e *Engine) catchUp(ctx context.Context, info WALInfo) (IndexState, error) 
 		return state, nil
 	}
 	err = e.store.readCommits(ctx, e.cluster, state.Seq+1, func(c *Commit, sum uint32) error {
-		if err := e.index().Apply(ctx, c, sum); err != nil {
-			return fmt.Errorf("%w: commit %d: %w", errIndex, c.Seq, err)
-		}
-		return nil
+		return e.applyCommit(ctx, c, sum)
 	})
 	if err != nil {
 		return state, err

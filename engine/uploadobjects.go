@@ -37,6 +37,7 @@ type uploadObject struct {
 // uploadRun is one partition's batches in an upload.
 type uploadRun struct {
 	p       *Partition
+	covered []recordbatch.Batch // in objects or deleted: they tell of producers and epochs only
 	batches []recordbatch.Batch
 	bytes   int64
 }
@@ -48,8 +49,8 @@ func (up *upload) release() {
 	up.holds = nil
 }
 
-// gather collects the batches of the chunks, from memory or from the log, and plans the objects. Batches that a commit covers already
-// are left out: after a recovery a chunk may hold both. So are those of partitions that are gone.
+// gather collects the batches of the chunks, from memory or from the log, and plans the objects. The records
+// that a commit covers already are left out: after a recovery a chunk may hold both. So is all of partitions that are gone.
 func (s *session) gather(ctx context.Context, number uint64, chunks []*chunk) (_ *upload, err error) {
 	up := &upload{s: s, number: number, from: chunks[0].from, to: chunks[len(chunks)-1].to}
 	defer func() {
@@ -70,11 +71,13 @@ func (s *session) gather(ctx context.Context, number uint64, chunks []*chunk) (_
 	})
 	var shared []*uploadRun
 	for _, r := range sorted {
-		if r.bytes >= s.e.o.SegmentBytes {
+		switch {
+		case len(r.batches) == 0:
+		case r.bytes >= s.e.o.SegmentBytes:
 			if err := up.plan(objectfile.Segment, r); err != nil {
 				return nil, err
 			}
-		} else {
+		default:
 			shared = append(shared, r)
 		}
 	}
@@ -104,11 +107,9 @@ func (up *upload) fromMemory(c *chunk, runs map[*Partition]*uploadRun) bool {
 			continue
 		}
 		for _, b := range batches {
-			if b.last >= committed {
-				b.buf.Retain()
-				up.holds = append(up.holds, b.buf)
-				up.add(runs, r.p, b.data)
-			}
+			b.buf.Retain()
+			up.holds = append(up.holds, b.buf)
+			up.add(runs, r.p, b.data, committed)
 		}
 	}
 	return true
@@ -140,25 +141,27 @@ func (up *upload) fromLog(ctx context.Context, c *chunk, runs map[*Partition]*up
 			return true
 		}
 		b := recordbatch.Batch(body)
-		if b.LastOffset() < committed[p] {
-			return true
-		}
 		if len(room)+len(b) > cap(room) {
 			bad = fmt.Errorf("%w: the log holds more at positions %d to %d than was written", ErrCorrupt, c.from, c.to)
 			return false
 		}
 		room = append(room, b...)
-		up.add(runs, p, room[len(room)-len(b):])
+		up.add(runs, p, room[len(room)-len(b):], committed[p])
 		return true
 	})
 	return errors.Join(err, bad)
 }
 
-func (up *upload) add(runs map[*Partition]*uploadRun, p *Partition, b recordbatch.Batch) {
+// add notes a batch of a partition whose offsets below committed are in objects or deleted.
+func (up *upload) add(runs map[*Partition]*uploadRun, p *Partition, b recordbatch.Batch, committed int64) {
 	r := runs[p]
 	if r == nil {
 		r = &uploadRun{p: p}
 		runs[p] = r
+	}
+	if b.LastOffset() < committed {
+		r.covered = append(r.covered, b)
+		return
 	}
 	r.batches = append(r.batches, b)
 	r.bytes += int64(len(b))
@@ -194,12 +197,13 @@ func (up *upload) plan(kind objectfile.Kind, runs ...*uploadRun) error {
 func (up *upload) follow(r *uploadRun) {
 	p, now := r.p, up.s.e.o.Now()
 	changed := false
-	for _, b := range r.batches {
+	batches := slices.Concat(r.covered, r.batches)
+	for _, b := range batches {
 		if epoch := b.LeaderEpoch(); epoch > p.uploadedEpoch {
 			p.uploadedEpoch = epoch
 			up.epochs = append(up.epochs, EpochStart{PartitionID: p.id, Epoch: epoch, Offset: b.BaseOffset()})
 		}
-		if b.ProducerID() < 0 {
+		if b.ProducerID() < 0 || b.BaseOffset() < p.uploadedTo {
 			continue
 		}
 		if p.uploaded == nil {
@@ -210,9 +214,8 @@ func (up *upload) follow(r *uploadRun) {
 	}
 	if changed {
 		p.uploaded.Expire(now.UnixMilli(), up.s.e.o.ProducerExpiry.Milliseconds())
-		up.producers = append(up.producers, ProducerSnapshot{
-			PartitionID: p.id, Offset: r.batches[len(r.batches)-1].NextOffset(), State: p.uploaded.AppendTo(nil),
-		})
+		p.uploadedTo = batches[len(batches)-1].NextOffset()
+		up.producers = append(up.producers, ProducerSnapshot{PartitionID: p.id, Offset: p.uploadedTo, State: p.uploaded.AppendTo(nil)})
 	}
 }
 
