@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+
+	"github.com/headpond/headpond/internal/buffer"
 )
 
 // maxGap is how many bytes between two blocks of an object are rather read along than asked for apart.
@@ -99,14 +101,5 @@ func (s *session) sizeOf(c *chunk) (bytes, batches, runs int64) {
 	return c.bytes, batches, int64(len(c.order))
 }
 
-// bufferCap is the memory of a buffer of n bytes: pools round up to a power of two, as far as 2 MiB.
-func bufferCap(n int64) int64 {
-	size := int64(512)
-	for size < n {
-		size *= 2
-	}
-	if size > 2<<20 {
-		return n
-	}
-	return size
-}
+// bufferCap is the memory of a buffer of n bytes.
+func bufferCap(n int64) int64 { return int64(buffer.SizeOf(int(n))) }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/bits"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -107,12 +106,12 @@ func (c *conn) readBody(f *frame, memory *budget, n int) error {
 	}
 }
 
-// pooled is how many bytes a buffer of n takes: those of the pools are powers of two.
+// pooled is how many bytes a buffer of n takes; one of a byte at most is not asked for.
 func pooled(n int) int64 {
-	if n <= 1 || n > trustCap {
+	if n <= 1 {
 		return int64(n)
 	}
-	return 1 << bits.Len(uint(n-1))
+	return int64(buffer.SizeOf(n))
 }
 
 func unexpectedEOF(err error) error {

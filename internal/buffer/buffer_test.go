@@ -3,10 +3,13 @@ package buffer
 import "testing"
 
 func TestGetHasTheAskedLengthInItsClass(t *testing.T) {
-	for n, want := range map[int]int{0: 512, 1: 512, 512: 512, 513: 1024, 1 << 21: 1 << 21, 1<<21 + 1: 1<<21 + 1} {
+	for n, want := range map[int]int{
+		0: 512, 1: 512, 512: 512, 513: 768, 768: 768, 769: 1024, 64<<10 + 100: 96 << 10, 96<<10 + 1: 128 << 10,
+		3 << 19: 3 << 19, 3<<19 + 1: 1 << 21, 1 << 21: 1 << 21, 1<<21 + 1: 1<<21 + 1,
+	} {
 		b := Get(n)
-		if len(b.Bytes()) != n || b.Cap() < want {
-			t.Errorf("Get(%d): length %d, capacity %d, want at least %d", n, len(b.Bytes()), b.Cap(), want)
+		if len(b.Bytes()) != n || b.Cap() < want || want <= 1<<21 && b.Cap() != want {
+			t.Errorf("Get(%d): length %d, capacity %d, want %d", n, len(b.Bytes()), b.Cap(), want)
 		}
 		b.Release()
 	}
