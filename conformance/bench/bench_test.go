@@ -31,15 +31,15 @@ func TestRatiosToTheMachinesLimits(t *testing.T) {
 			batch := batchOf(w.records, w.size)
 			dir := filepath.Join(t.TempDir(), "data")
 			b := process.Start(t, process.Config{DataDir: dir, Args: []string{"--memory", "1GiB", "--delete-grace", "1ms"}})
-			bytes, interval := "268435456", "10000"
+			bytes, interval, forever := "268435456", "10000", "-1" // the batches' timestamps are of no particular time
 			for _, topic := range []string{"rate", "latency"} {
-				cfg := map[string]*string{"retention.bytes": &bytes, "segment.ms": &interval}
+				cfg := map[string]*string{"retention.bytes": &bytes, "retention.ms": &forever, "segment.ms": &interval}
 				if err := load.CreateTopic(t.Context(), b.Addr, topic, connections, cfg); err != nil {
 					t.Fatal(err)
 				}
 			}
 			const read = "read"
-			if err := load.CreateTopic(t.Context(), b.Addr, read, connections, nil); err != nil {
+			if err := load.CreateTopic(t.Context(), b.Addr, read, connections, map[string]*string{"retention.ms": &forever}); err != nil {
 				t.Fatal(err)
 			}
 			produce(t, b.Addr, read, batch)(max(*turn, time.Second))
