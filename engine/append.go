@@ -85,6 +85,10 @@ func (p *Partition) tryAppend(b Batch, done func(Appended)) (room <-chan struct{
 		s.kickUploader()
 		return s.room, nil, fmt.Errorf("%w: the directory of batches that wait for upload has reached its share of memory", ErrFull)
 	}
+	if b.Internal && s.shortLocked(len(b.Data)) {
+		s.kickUploader()
+		return s.room, nil, fmt.Errorf("%w: the rest of the log is for commits of uploads", ErrFull)
+	}
 	base := p.next
 	v.SetBaseOffset(base)
 	v.SetLeaderEpoch(p.epoch)

@@ -62,7 +62,7 @@ func (s *session) commitOne(decide func() (*Commit, error)) (*Commit, error) {
 		c.Meta[i].Rev = c.Seq
 	}
 	encoded := c.AppendTo(nil)
-	logged, err := s.writeCommit(c.Seq, encoded)
+	logged, err := s.writeCommit(c, encoded)
 	if err != nil {
 		return nil, fmt.Errorf("commit %d: %w", c.Seq, unavailable(err))
 	}
@@ -75,13 +75,32 @@ func (s *session) commitOne(decide func() (*Commit, error)) (*Commit, error) {
 		return nil, fmt.Errorf("commit %d: %w", c.Seq, unavailable(err))
 	}
 	s.e.applied(s, c)
+	s.mu.Lock()
+	s.covered = max(s.covered, c.Through)
+	s.mu.Unlock()
+	if stats := s.wal.Stats(); stats.Used > stats.Capacity/2 {
+		s.kickUploader() // commits alone may be what fills the log
+	}
 	s.e.o.Events.Committed(c.Seq)
 	return c, nil
 }
 
-// writeCommit appends the commit to the WAL, waiting for room, and waits until it is done.
-func (s *session) writeCommit(seq uint64, encoded []byte) (loggedCommit, error) {
-	logged := loggedCommit{seq: seq}
+// lastShare is the part of the log, as its divisor, that only commits of uploads may take: they lead to a trim. Other commits and
+// group offsets, which use the log's reserve too, could else fill it while the store is away, and nothing would ever make room.
+const lastShare = 32
+
+// shortLocked says whether only commits of uploads may be written.
+func (s *session) shortLocked(size int) bool {
+	stats := s.wal.Stats()
+	return stats.Capacity-stats.Used-int64(size) < stats.Capacity/lastShare
+}
+
+// writeCommit appends the commit to the WAL and waits until it is done. A commit of an upload waits for room; any other is refused
+// with ErrFull when there is none within HoldFull, since the commit that makes room may wait behind it.
+func (s *session) writeCommit(c *Commit, encoded []byte) (loggedCommit, error) {
+	logged := loggedCommit{seq: c.Seq}
+	upload := c.Through > 0
+	var hold <-chan time.Time
 	done := make(chan error, 1)
 	complete := func(err error) {
 		if err == nil {
@@ -95,6 +114,11 @@ func (s *session) writeCommit(seq uint64, encoded []byte) (loggedCommit, error) 
 		s.mu.Lock()
 		room, err := s.room, s.err
 		if err == nil {
+			if !upload && s.shortLocked(len(encoded)) {
+				s.kickUploader()
+				s.mu.Unlock()
+				return logged, fmt.Errorf("%w: the rest of the log is for commits of uploads", ErrFull)
+			}
 			logged.before = s.admitted
 			logged.pos, err = s.wal.Append(Record{Parts: [][]byte{{walCommit}, encoded}, Internal: true}, complete)
 			if err == nil {
@@ -103,11 +127,17 @@ func (s *session) writeCommit(seq uint64, encoded []byte) (loggedCommit, error) 
 		}
 		s.mu.Unlock()
 		if errors.Is(err, ErrFull) {
+			s.kickUploader()
+			if hold == nil && !upload {
+				hold = time.After(s.e.o.HoldFull)
+			}
 			select {
 			case <-room:
 				continue
 			case <-time.After(fullRetry):
 				continue
+			case <-hold:
+				return logged, err
 			case <-s.ended:
 				return logged, s.alive()
 			}

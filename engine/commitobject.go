@@ -35,6 +35,8 @@ func commitObjectName(cluster ID, first, last uint64, info WALInfo) string {
 
 // saveCommits copies the commits at or below the position to objects. Those that remain are kept for the next time.
 func (s *session) saveCommits(ctx context.Context, through Position) error {
+	s.saving.Lock() // of two at once each would drop what the other copied
+	defer s.saving.Unlock()
 	s.mu.Lock()
 	n := 0
 	for n < len(s.commitLog) && s.commitLog[n].pos <= through {

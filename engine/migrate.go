@@ -57,9 +57,23 @@ func (e *Engine) drain(ctx context.Context, old WAL, known root) error {
 	if err = s.recover(ctx); err == nil {
 		s.start()
 		if err = s.flush(ctx); err == nil {
-			err = s.saveAllCommits(ctx)
+			err = s.saveLast(ctx)
 		}
 	}
 	e.endSession(s, fmt.Errorf("%w: the log is drained", ErrUnavailable))
+	return err
+}
+
+// saveLast ends the session with every commit of it copied to objects: none is written while they are copied, nor after.
+func (s *session) saveLast(ctx context.Context) error {
+	if err := s.commits.Acquire(ctx, 1); err != nil {
+		return fmt.Errorf("%w: last commits: %w", ErrUnavailable, err)
+	}
+	defer s.commits.Release(1)
+	err := s.alive()
+	if err == nil {
+		err = s.saveAllCommits(ctx)
+	}
+	s.fail(fmt.Errorf("%w: the log is drained", ErrUnavailable))
 	return err
 }

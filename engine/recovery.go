@@ -92,7 +92,7 @@ func (s *session) recover(ctx context.Context) error {
 		return err
 	}
 	s.admitted = s.info.End
-	s.seq, s.sum = r.state.Seq, r.state.Sum
+	s.seq, s.sum, s.covered = r.state.Seq, r.state.Sum, r.state.Through
 	return r.finish()
 }
 

@@ -33,8 +33,10 @@ type session struct {
 	wanted   Position      // somebody waits for uploads up to here
 	// commitLog holds the commits that are in the WAL and in no commit-log object yet, oldest first.
 	commitLog []loggedCommit
-	seq       uint64 // of the last commit done
-	sum       uint32 // of that commit
+	covered   Position   // the greatest Through of a commit that is done and applied
+	seq       uint64     // of the last commit done
+	sum       uint32     // of that commit
+	saving    sync.Mutex // held while commits are copied to objects
 
 	registering  sync.Mutex
 	isRegistered bool // the store's root knows this opening of the log

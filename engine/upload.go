@@ -59,6 +59,8 @@ type uploader struct {
 	number uint64        // of the last upload
 	slots  chan struct{} // one token for each upload in flight
 	last   chan struct{} // closed when the upload begun last has been committed, or given up
+
+	relieved time.Time // no trim without an upload before then, since one has failed
 }
 
 func closedChan() chan struct{} {
@@ -178,23 +180,31 @@ func (s *session) finish(ctx context.Context, up *upload, before <-chan struct{}
 	return nil
 }
 
-// relieve moves the trim position when the log is filling with commits alone, which no upload carries away.
+// relieve moves the trim position where the log stays full and no upload is due: it is filling with commits alone, or an earlier trim
+// failed. It reports whether that made room.
 func (u *uploader) relieve(ctx context.Context) bool {
 	s := u.s
 	stats := s.wal.Stats()
 	s.mu.Lock()
-	idle := !s.pendingLocked(s.admitted) && len(s.commitLog) > 1
-	done := s.done
+	idle := !s.pendingLocked(s.admitted)
+	done, covered := s.done, s.covered
 	s.mu.Unlock()
-	if !idle || stats.Used <= stats.Capacity/2 {
+	if !idle || stats.Used <= stats.Capacity/2 || time.Now().Before(u.relieved) {
 		return false
 	}
 	u.wait()
-	_, err := s.commit(ctx, func() (*Commit, error) { return &Commit{Through: done}, nil })
-	if err != nil {
+	if covered > stats.Trim && !s.trim(ctx, covered) {
+		u.relieved = time.Now().Add(uploadPause)
 		return false
 	}
-	s.trim(ctx, done)
+	// Each such commit takes room itself: it must be worth it.
+	if done > covered && int64(done-covered) >= stats.Capacity/trimShare {
+		_, err := s.commit(ctx, func() (*Commit, error) { return &Commit{Through: done}, nil })
+		if err != nil || !s.trim(ctx, done) {
+			u.relieved = time.Now().Add(uploadPause)
+			return false
+		}
+	}
 	return s.wal.Stats().Used <= stats.Capacity/2
 }
 
@@ -216,12 +226,12 @@ const (
 )
 
 // trim lets the log forget what a done commit covers, once the index is durable and the commits below are in objects. It is lazy, and
-// a failure leaves it for the next time.
-func (s *session) trim(ctx context.Context, to Position) {
+// a failure, which it reports as false, leaves it for the next time.
+func (s *session) trim(ctx context.Context, to Position) bool {
 	stats := s.wal.Stats()
 	held := int64(to - stats.Trim)
 	if held < min(stats.Capacity/trimShare, trimBytes) && stats.Used <= stats.Capacity/2 {
-		return
+		return true
 	}
 	err := s.e.index().Sync(ctx)
 	if err == nil {
@@ -236,12 +246,13 @@ func (s *session) trim(ctx context.Context, to Position) {
 		if ctx.Err() == nil {
 			s.e.o.Logger.Warn("the log was not trimmed; it is tried after the next upload", "err", err)
 		}
-		return
+		return false
 	}
 	s.e.o.Events.Trimmed(to)
 	s.mu.Lock()
 	s.wakeLocked()
 	s.mu.Unlock()
+	return true
 }
 
 // flush uploads everything that was done before the call.
