@@ -10,6 +10,8 @@ import (
 
 	"github.com/headpond/headpond/engine"
 	"github.com/headpond/headpond/internal/buffer"
+	"github.com/headpond/headpond/internal/crashfs"
+	"github.com/headpond/headpond/walbackends/filewal"
 	"github.com/headpond/headpond/walbackends/memwal"
 )
 
@@ -89,4 +91,29 @@ func TestReserveIsNeverUsedUpByRecords(t *testing.T) {
 	r.flush()
 	r.until("there is room again", func() bool { return (<-r.append(p, batch(n, 1, 10))).Err == nil })
 	r.expect0(p, n+1)
+}
+
+// A disk that has no room for the log's full capacity is used as far as it goes, again and again.
+func TestLogOnAFullDiskIsTrimmed(t *testing.T) {
+	r := newRig(t)
+	disk := crashfs.New()
+	capacity := int64(1 << 20)
+	r.options = func(o *engine.Options) {
+		open, err := filewal.Opener("wal", filewal.Options{Capacity: capacity, SegmentBytes: 64 << 10, FS: disk})
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.OpenWAL, o.UploadBytes = open, 128<<10
+	}
+	r.open()
+	r.topic("a", 1)
+	r.close()
+	disk.SetLimit(2 << 20)
+	capacity = 1 << 30
+	r.open()
+	p := r.partition(r.topic("a", 1), 0)
+	r.fill(p, 0, 200, 32<<10) // three times what there is room for
+	r.expect(p, 0, 200)
+	r.close().open()
+	r.expect(r.partition(r.topic("a", 1), 0), 0, 200)
 }

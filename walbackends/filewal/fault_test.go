@@ -394,6 +394,9 @@ func TestFullDisk(t *testing.T) {
 	if !errors.Is(err, engine.ErrFull) || !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("append: %v", err)
 	}
+	if s := w.Stats(); s.Used <= s.Capacity/2 {
+		t.Errorf("full, and %d of %d bytes are said to be used: nobody would trim it", s.Used, s.Capacity)
+	}
 }
 
 func TestRefusedOptionsSayWhy(t *testing.T) {

@@ -132,8 +132,12 @@ func (w *wal) Trim(ctx context.Context, to engine.Position) error {
 func (w *wal) Stats() engine.WALStats {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	segments := w.limit
+	if w.growErr != nil { // what the disk has no room for can't be waited for
+		segments = min(segments, len(w.files))
+	}
 	s := engine.WALStats{
-		Capacity: int64(w.limit-1) * int64(w.geo.segment),
+		Capacity: int64(segments-1) * int64(w.geo.segment),
 		Used:     int64(w.addr-w.tailLocked()) + int64(w.admitted-w.sealedLocked()),
 		Trim:     w.trim, Done: w.done, Admitted: w.admitted, Poisoned: w.poisoned,
 	}
