@@ -98,15 +98,17 @@ func (e *Engine) retainedFrom(id PartitionID, r Retention) (int64, error) {
 		return -1, err
 	}
 	oldest := e.o.Now().Add(-r.Time).UnixMilli()
-	bytes, from := state.Bytes+p.tailBytes(), int64(-1)
+	bytes, passed, from := state.Bytes+p.tailBytes(), int64(0), int64(-1)
 	err = e.index().Runs(id, now.LogStart, func(run Run) bool {
-		tooOld := r.Time >= 0 && run.MaxTimestamp < oldest
-		tooMany := r.Bytes >= 0 && bytes-run.Bytes() >= r.Bytes
+		timeless := run.MaxTimestamp < 0 // its age is not known; it is at least that of a later run
+		tooOld := r.Time >= 0 && run.MaxTimestamp < oldest && !timeless
+		tooMany := r.Bytes >= 0 && bytes-passed-run.Bytes() >= r.Bytes
 		if !tooOld && !tooMany {
-			return false
+			passed += run.Bytes()
+			return timeless && r.Time >= 0
 		}
-		bytes -= run.Bytes()
-		from = run.LastOffset + 1
+		bytes -= passed + run.Bytes()
+		passed, from = 0, run.LastOffset+1
 		return true
 	})
 	return from, err

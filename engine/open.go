@@ -172,6 +172,9 @@ func (e *Engine) reopen(epoch uint64, cause error) (*session, error) {
 		if try == reopenTries || errors.Is(err, ErrCorrupt) && !errors.Is(err, errIndex) {
 			return nil, fmt.Errorf("the log failed (%w) and can't be opened again: %w", cause, err)
 		}
+		if errors.Is(err, errIndex) {
+			e.indexFailed.Store(true) // opened anew too
+		}
 		e.o.Logger.Warn("opening the log again failed", "try", try, "of", reopenTries, "err", err)
 		select {
 		case <-time.After(wait):
@@ -183,8 +186,10 @@ func (e *Engine) reopen(epoch uint64, cause error) (*session, error) {
 
 // die ends the engine for a reason of its own.
 func (e *Engine) die(err error) {
-	if errors.Is(err, ErrClosed) {
-		return
+	select {
+	case <-e.closing:
+		return // Close says the rest
+	default:
 	}
 	e.suspend(err)
 	e.o.Logger.Error("the engine stops", "err", err)

@@ -50,11 +50,11 @@ func (p *Partition) MaxTimestamp(ctx context.Context) (TimedOffset, error) {
 	}
 	p.mu.Lock()
 	for _, r := range p.tail {
-		if len(r.batches) == 0 {
+		if len(r.batches) == 0 && r.last >= p.logStart {
 			largest = max(largest, r.maxTime)
 		}
 		for i := range r.batches {
-			if r.batches[i].last < p.high {
+			if r.batches[i].last < p.high && r.batches[i].last >= p.logStart {
 				largest = max(largest, r.batches[i].maxTime)
 			}
 		}
