@@ -35,7 +35,7 @@ func (g *Gate) prepare(ctx context.Context, selected []Stage) error {
 		return nil
 	}
 	env := []string{"DEBIAN_FRONTEND=noninteractive"}
-	install := append([]string{"install", "-qq", "-y", "--no-install-recommends"}, missing...)
+	install := append([]string{"install", "-qq", "-y", "-o", "Dpkg::Use-Pty=0", "--no-install-recommends"}, missing...)
 	err := g.retry(ctx, func() error {
 		if err := g.Command(ctx, env, "apt-get", "update", "-qq"); err != nil {
 			return err
