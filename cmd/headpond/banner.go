@@ -23,7 +23,7 @@ func worthShowing(cfg *config.Config) []config.Shown {
 }
 
 func printBanner(out io.Writer, cfg *config.Config) {
-	fmt.Fprintf(out, "headpond %s\n", version)
+	fmt.Fprintf(out, "headpond %s\n", versionName())
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for _, s := range worthShowing(cfg) {
 		fmt.Fprintf(w, "  %s\t%s\t%s\n", s.Name, s.Value, s.Origin)
@@ -32,7 +32,7 @@ func printBanner(out io.Writer, cfg *config.Config) {
 }
 
 func logBanner(log *slog.Logger, cfg *config.Config) {
-	attrs := []any{"version", version}
+	attrs := []any{"version", versionName()}
 	for _, s := range worthShowing(cfg) {
 		attrs = append(attrs, s.Name, s.Value)
 	}

@@ -34,16 +34,18 @@ type broker struct {
 	engine *engine.Engine
 	server *kafkaapi.Server
 	served chan error // what ended the listener
+
+	patience time.Duration // how long a start waits for the data directory
+	exiting  time.Time     // until then a killed broker, for whose lock the start had to wait, may hold the rest as well
 }
 
-// serve runs a broker until ctx ends, or until it cannot go on.
-func serve(ctx context.Context, cfg *config.Config, log *slog.Logger) error {
-	b := newBroker(cfg, log)
+// serve runs the broker until ctx ends, or until it cannot go on.
+func (b *broker) serve(ctx context.Context) error {
 	start := time.Now()
 	err := b.start(ctx)
 	if err == nil {
 		b.status.ready()
-		log.Info("ready", "listen", b.kafka.Addr().String(), "admin", b.adminAddress(), "took", time.Since(start).Round(time.Millisecond))
+		b.log.Info("ready", "listen", b.kafka.Addr().String(), "admin", b.adminAddress(), "took", time.Since(start).Round(time.Millisecond))
 		err = b.run(ctx)
 	} else if ctx.Err() != nil {
 		err = nil // told to stop while it was starting
@@ -57,21 +59,26 @@ func newBroker(cfg *config.Config, log *slog.Logger) *broker {
 
 func (b *broker) start(ctx context.Context) error {
 	var err error
-	if b.dir, err = datadir.Open(b.cfg.DataDir); err != nil {
+	waiting := func(err error) {
+		b.exiting = time.Now().Add(b.patience)
+		b.log.Info("waiting for the data directory", "for", b.patience, "why", err)
+	}
+	b.dir, err = untilUnlocked(ctx, b.patience, waiting, func() (*datadir.Dir, error) { return datadir.Open(b.cfg.DataDir) })
+	if err != nil {
 		var held *datadir.InUseError
 		if errors.As(err, &held) {
 			return fmt.Errorf("%w; stop that broker, or give this one a directory and addresses of its own with --data-dir, --listen and --admin", err)
 		}
 		return err
 	}
-	if b.kafka, err = listen(b.cfg.Listen, "listen"); err != nil {
+	if b.kafka, err = listen(ctx, b.exiting, b.cfg.Listen, "listen"); err != nil {
 		return err
 	}
 	reg := prometheus.NewRegistry()
 	m := metrics.New(reg)
 	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if b.cfg.Admin != "" {
-		l, err := listen(b.cfg.Admin, "admin")
+		l, err := listen(ctx, b.exiting, b.cfg.Admin, "admin")
 		if err != nil {
 			return err
 		}
@@ -98,7 +105,7 @@ func (b *broker) openEngine(ctx context.Context, m *metrics.Metrics) error {
 		return fmt.Errorf("objects %s: %w", b.cfg.Objects, err)
 	}
 	o := engine.Options{
-		OpenWAL: b.wal.watch(open), WALURL: url, OpenRegisteredWAL: openRegistered,
+		OpenWAL: b.wal.watch(b.untilExited(open)), WALURL: url, OpenRegisteredWAL: openRegistered,
 		Store: b.store, Batches: batchReader{},
 		Retention: b.retention, Logger: b.log, Events: m.Engine(),
 		Memory:            int64(share.engine),
@@ -126,6 +133,14 @@ func (b *broker) openEngine(ctx context.Context, m *metrics.Metrics) error {
 		return fmt.Errorf("start on wal %s, objects %s and index %s: %w", b.cfg.WAL, b.cfg.Objects, b.dir.Index(), err)
 	}
 	return nil
+}
+
+// untilExited has open wait for a killed broker's lock on the log, where that one's lock on the directory was met already.
+func (b *broker) untilExited(open engine.WALOpener) engine.WALOpener {
+	return func(ctx context.Context, o engine.WALOptions) (engine.WAL, error) {
+		return untilFree(ctx, b.exiting, func() (engine.WAL, error) { return open(ctx, o) },
+			func(err error) bool { return errors.Is(err, engine.ErrFenced) })
+	}
 }
 
 // retention is how long a topic's records stay.

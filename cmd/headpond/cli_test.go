@@ -32,6 +32,8 @@ func TestWrongUsageIsCode2AndItsLastLineSaysWhatIsWrong(t *testing.T) {
 		{"topic create a --config x", `config "x" is not NAME=VALUE`},
 		{"topic alter a", "say what to change, with --config, --unset or --partitions"},
 		{"topic list --nonsense", "unknown flag: --nonsense; see headpond topic list --help"},
+		{"topic create a --partition 3", "unknown flag: --partition (did you mean --partitions?); see headpond topic create --help"},
+		{"serve --lisen x", "unknown flag: --lisen (did you mean --listen?); see headpond serve --help"},
 		{"group reset-offsets g", "say where the offsets go: --to earliest, latest, an offset, or a time"},
 		{"group reset-offsets g --to soon", `to "soon" is none of earliest, latest, an offset, a time such as 2026-01-31T08:00:00Z`},
 		{"group reset-offsets g --to 1 --topic a:x", `topic "a:x": "x" is not a partition's number`},

@@ -43,7 +43,8 @@ func (p process) withStopped(c *cobra.Command, fn func(context.Context, *datadir
 	if cfg.WAL.Scheme != "file" || cfg.Objects.Scheme != "file" {
 		return usagef("wal %s and objects %s: what is in memory is their broker's alone", cfg.WAL, cfg.Objects)
 	}
-	dir, err := datadir.OpenExisting(cfg.DataDir)
+	waiting := func(err error) { fmt.Fprintf(p.stderr, "waiting up to %s: %v\n", p.patience, err) }
+	dir, err := untilUnlocked(c.Context(), p.patience, waiting, func() (*datadir.Dir, error) { return datadir.OpenExisting(cfg.DataDir) })
 	if err != nil {
 		var held *datadir.InUseError
 		if errors.As(err, &held) {

@@ -1,15 +1,19 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
 	"syscall"
+	"time"
 )
 
-// listen binds an address that a setting names, and says what to do when it cannot.
-func listen(address, setting string) (net.Listener, error) {
-	l, err := net.Listen("tcp", address)
+// listen binds an address that a setting names, and says what to do when it cannot. An address in use is waited for until
+// exiting: that long a killed broker may have it.
+func listen(ctx context.Context, exiting time.Time, address, setting string) (net.Listener, error) {
+	l, err := untilFree(ctx, exiting, func() (net.Listener, error) { return net.Listen("tcp", address) },
+		func(err error) bool { return errors.Is(err, syscall.EADDRINUSE) })
 	if err == nil {
 		return l, nil
 	}

@@ -10,17 +10,17 @@ import (
 	"io"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/headpond/headpond/internal/config"
+	"github.com/headpond/headpond/internal/topicconfig"
 )
 
-// version is set by the build.
-var version = "unknown"
-
 func main() {
-	p := process{stdout: os.Stdout, stderr: os.Stderr, environ: os.Environ()}
+	p := process{stdout: os.Stdout, stderr: os.Stderr, environ: os.Environ(), patience: exitPatience}
 	os.Exit(p.run(context.Background(), os.Args[1:]))
 }
 
@@ -28,6 +28,7 @@ func main() {
 type process struct {
 	stdout, stderr io.Writer
 	environ        []string
+	patience       time.Duration // how long to wait for a data directory that a broker has
 }
 
 // usageError is a fault in how a command was called.
@@ -73,7 +74,7 @@ acknowledged, object storage keeps them.
 	root.SetOut(p.stdout)
 	root.SetErr(p.stderr)
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return usagef("%s; see %s --help", strings.TrimSuffix(err.Error(), "."), c.CommandPath())
+		return usagef("%s%s; see %s --help", strings.TrimSuffix(err.Error(), "."), nearestFlag(c, err), c.CommandPath())
 	})
 	root.AddCommand(p.serveCommand(), p.topicCommand(), p.groupCommand(), p.walCommand(), p.objectCommand(), p.indexCommand(), p.configCommand(), p.versionCommand())
 	root.InitDefaultHelpCmd()
@@ -85,6 +86,21 @@ acknowledged, object storage keeps them.
 		}
 	}
 	return root
+}
+
+// nearestFlag is a hint at the flag that a mistyped one may have been meant to be.
+func nearestFlag(c *cobra.Command, err error) string {
+	unknown, ok := errors.AsType[*pflag.NotExistError](err)
+	if !ok || len(unknown.GetSpecifiedName()) < 2 {
+		return ""
+	}
+	var names []string
+	c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	near := topicconfig.Nearest(unknown.GetSpecifiedName(), names)
+	if near == "" {
+		return ""
+	}
+	return fmt.Sprintf(" (did you mean --%s?)", near)
 }
 
 // parent makes a command that only has others below it refuse what is none of them, with code 2.
@@ -125,7 +141,7 @@ func (p process) versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "version", Short: "Print the version", Args: exactly(),
 		RunE: func(*cobra.Command, []string) error {
-			_, err := fmt.Fprintf(p.stdout, "headpond %s\n", version)
+			_, err := fmt.Fprintf(p.stdout, "headpond %s\n", versionName())
 			return err
 		},
 	}

@@ -93,6 +93,9 @@ func (p process) objectInspect() *cobra.Command {
 
 func inspectObject(ctx context.Context, out io.Writer, store engine.ObjectStore, key string) error {
 	attrs, err := store.Head(ctx, key)
+	if errors.Is(err, engine.ErrNotFound) {
+		return fmt.Errorf("there is no object %s; headpond object list names those that there are", key)
+	}
 	if err != nil {
 		return fmt.Errorf("object %s: %w", key, err)
 	}

@@ -45,7 +45,9 @@ broker settings have Kafka's names, below broker: in the file, or with --broker 
 		} else {
 			logBanner(log, cfg)
 		}
-		return serve(ctx, cfg, log)
+		b := newBroker(cfg, log)
+		b.patience = p.patience
+		return b.serve(ctx)
 	}
 	return c
 }

@@ -175,7 +175,7 @@ func TestStartThatCannotSucceedSaysWhatToDo(t *testing.T) {
 		{[]string{"--data-dir=" + dir + "/format"},
 			fmt.Sprintf("data directory %s/format: it is a file", dir)},
 	} {
-		err := serve(t.Context(), load(t, c.flags...), slog.New(slog.DiscardHandler))
+		err := newBroker(load(t, c.flags...), slog.New(slog.DiscardHandler)).serve(t.Context())
 		if err == nil || oneLine(err) != c.want {
 			t.Errorf("%v:\n got %v\nwant %s", c.flags, err, c.want)
 		}
@@ -187,7 +187,7 @@ func TestServeEndsCleanlyWhenItIsTold(t *testing.T) {
 	ready, log := io.Pipe()
 	ended := make(chan error, 1)
 	cfg := load(t, "--data-dir", filepath.Join(t.TempDir(), "d"))
-	go func() { ended <- serve(ctx, cfg, slog.New(slog.NewTextHandler(log, nil))) }()
+	go func() { ended <- newBroker(cfg, slog.New(slog.NewTextHandler(log, nil))).serve(ctx) }()
 	buf := make([]byte, 4096)
 	for {
 		n, err := ready.Read(buf)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"maps"
@@ -55,7 +56,7 @@ func (p process) topicCreate() *cobra.Command {
 				fmt.Fprintf(p.stderr, "warning: %s\n", w)
 			}
 			if *client.json {
-				return printJSON(p.stdout, map[string]any{"topic": r.Topic, "id": r.ID.String(), "partitions": r.NumPartitions})
+				return printJSON(p.stdout, map[string]any{"topic": r.Topic, "id": topicID(r.ID), "partitions": r.NumPartitions})
 			}
 			_, err = fmt.Fprintf(p.stdout, "created topic %s with %s\n", r.Topic, count(int(r.NumPartitions), "partition"))
 			return err
@@ -150,7 +151,7 @@ func describeTopic(ctx context.Context, cl *kadm.Client, name string, all bool) 
 	if err != nil {
 		return d, err
 	}
-	d.ID = t.ID.String()
+	d.ID = topicID(t.ID)
 	starts, err := cl.ListStartOffsets(ctx, name)
 	if err != nil {
 		return d, fmt.Errorf("offsets of topic %s: %w", name, err)
@@ -320,3 +321,6 @@ func (p process) topicDelete() *cobra.Command {
 	}
 	return c
 }
+
+// topicID writes an id as Kafka's tools do, which franz-go's String does not.
+func topicID(id kadm.TopicID) string { return base64.RawURLEncoding.EncodeToString(id[:]) }
