@@ -105,7 +105,7 @@ func (b *broker) openEngine(ctx context.Context, m *metrics.Metrics) error {
 		return fmt.Errorf("objects %s: %w", b.cfg.Objects, err)
 	}
 	o := engine.Options{
-		OpenWAL: b.wal.watch(b.untilExited(open)), WALURL: url, OpenRegisteredWAL: openRegistered,
+		OpenWAL: b.wal.watch(b.untilExited(open)), WALURL: url,
 		Store: b.store, Batches: batchReader{},
 		Retention: b.retention, Logger: b.log, Events: m.Engine(),
 		Memory:            int64(share.engine),
@@ -114,6 +114,11 @@ func (b *broker) openEngine(ctx context.Context, m *metrics.Metrics) error {
 		ProducerExpiry:    b.cfg.Broker.Duration(topicconfig.ProducerIDExpirationMs),
 		RetentionInterval: b.cfg.Broker.Duration(topicconfig.LogRetentionCheckMs),
 		DeleteGrace:       b.cfg.DeleteAge,
+	}
+	if b.cfg.WALGiven {
+		// Only who names another log means to leave the registered one. A copy of a data directory without its wal/ must not
+		// take the original's.
+		o.OpenRegisteredWAL = openRegistered
 	}
 	if b.cfg.WAL.Scheme == "mem" && b.cfg.Objects.Scheme == "mem" {
 		// An index of what is gone would be of no use to the next start.

@@ -207,3 +207,17 @@ func TestADataDirectoryHasOneBroker(t *testing.T) {
 	t.Log(exit)
 	p.must(read(deadline(t), p.Addr, "kept", p.want))
 }
+
+// A copy of a data directory without its log must not take the log of the original, which it knows by its path.
+func TestACopyWithoutItsLogLeavesTheOriginalAlone(t *testing.T) {
+	_, seed := random(t)
+	p := newPond(t, seed)
+	copied := filepath.Join(t.TempDir(), "copy")
+	p.must(os.CopyFS(copied, os.DirFS(p.path("."))))
+	p.must(os.RemoveAll(filepath.Join(copied, "wal")))
+	err := process.New(t, process.Config{DataDir: copied, Args: []string{"--memory", "64MiB"}}).TryStart()
+	if err == nil || !strings.Contains(err.Error(), "is absent") || !strings.Contains(err.Error(), p.path("wal")) {
+		t.Errorf("the copy was started: %v", err)
+	}
+	p.intact("after a copy of it was started")
+}

@@ -24,6 +24,7 @@ type Config struct {
 	Advertise string // host:port; empty: a client is told the address by which it reached the broker
 	Admin     string // host:port; empty: no admin server
 	WAL       Backend
+	WALGiven  bool // WAL was set, and is not the default within DataDir
 	Objects   Backend
 	Memory    size.Size
 
@@ -55,7 +56,7 @@ func (c *Config) Show() []Shown { return c.shown }
 
 // resolve fills in the defaults that depend on other settings and refuses contradictions.
 func (c *Config) resolve() error {
-	if c.WAL.Scheme == "" {
+	if c.WALGiven = c.WAL.Scheme != ""; !c.WALGiven {
 		c.WAL = Backend{Scheme: "file", Path: filepath.Join(c.DataDir, "wal"), Capacity: DefaultCapacity}
 	}
 	if c.Objects.Scheme == "" {
