@@ -35,10 +35,11 @@ broker settings have Kafka's names, below broker: in the file, or with --broker 
 		defer stop()
 		log := newLogger(p.stderr, cfg)
 		// After the first signal the next one has its usual effect.
-		context.AfterFunc(ctx, func() {
+		notSignalled := context.AfterFunc(ctx, func() {
 			stop()
 			log.Info("stopping; another signal ends the process at once")
 		})
+		defer notSignalled() // before stop, which would look like a signal: the error of a failed start is the last line
 		limitMemory(cfg, p.environ)
 		if cfg.LogFormat == "text" {
 			printBanner(p.stderr, cfg)

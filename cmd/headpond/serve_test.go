@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -298,4 +300,42 @@ func inspectLine(name string) string {
 		return "all checksums are right"
 	}
 	return ""
+}
+
+// A start that fails was not told to stop, and does not say so: why it failed is the last line.
+func TestAFailedStartEndsWithItsReason(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	var out lockedBuffer
+	dir := t.TempDir()
+	for range 20 {
+		p := process{stdout: &out, stderr: &out}
+		if code := p.run(t.Context(), []string{"serve", "--data-dir=" + filepath.Join(dir, "d"), "--listen=" + l.Addr().String()}); code != 1 {
+			t.Fatalf("exit code %d", code)
+		}
+	}
+	if s := out.String(); strings.Contains(s, "another signal") {
+		t.Errorf("a failed start spoke of a signal:\n%s", s)
+	}
+}
+
+// lockedBuffer is a buffer that several goroutines write to.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
 }
